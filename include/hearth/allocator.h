@@ -161,21 +161,25 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_resize(struct hearth_allocator *allocator, struct hearth_buf *buf, size_t size, bool keep);
 
 /**
- * Start of a live buffer's storage. NULL for NULL and for anything that is not the address of a
- * buffer slot. Not a check that the buffer is live. Thread: whoever may use the buffer. Wait-free.
+ * Start of a live buffer's storage; NULL for NULL. Unlike the calls that return or resize a buffer, this
+ * one and the next two trust their argument: it must be a buffer that hearth handed out (returned ones
+ * are readable, and tell nothing). hearth_buf_owner() and hearth_buf_of() tell garbage apart.
+ * Thread: whoever may use the buffer. Wait-free.
  */
 HEARTH_API void *hearth_buf_data(const struct hearth_buf *buf);
 
-/** Logical bytes: what was asked for, or the last resize. 0 where hearth_buf_data() gives NULL. */
+/** Logical bytes: what was asked for, or the last resize. 0 for NULL. */
 HEARTH_API size_t hearth_buf_size(const struct hearth_buf *buf);
 
-/** Usable bytes as the backing counts them, at least hearth_buf_size(). */
+/** Usable bytes as the backing counts them, at least hearth_buf_size(). 0 for NULL. */
 HEARTH_API size_t hearth_buf_capacity(const struct hearth_buf *buf);
 
-/** The allocator the buffer belongs to; NULL when the slot belongs to none at present. */
+/** The allocator the buffer belongs to; NULL for anything that is not a buffer, and when its arena is
+ *  gone. Any pointer may be passed. Wait-free. */
 HEARTH_API struct hearth_allocator *hearth_buf_owner(const struct hearth_buf *buf);
 
-/** The buffer's present generation. It changes each time the buffer is returned. */
+/** The buffer's present generation, which changes each time it is returned; 0 for anything that is not a
+ *  buffer. Any pointer may be passed. Wait-free. */
 HEARTH_API uint64_t hearth_buf_generation(const struct hearth_buf *buf);
 
 /**

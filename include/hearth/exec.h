@@ -16,7 +16,8 @@
  *     free                     x       x (queued for the owner, lock-free)
  *     getters, stats           x       x
  *     release_owner            x       NOT_OWNER
- *     destroy, detach          only while no other call on the arena is running, except free
+ *     destroy, detach          only while no other call on the arena is running, except free by
+ *                              threads that do not own it
  *
  * The thread that creates an arena owns it; to hand it to a worker, call hearth_exec_release_owner().
  * After that the next thread that makes any of the owner's calls becomes the owner. An owner that ends
@@ -84,8 +85,8 @@ hearth_exec_create(const struct hearth_exec_options *options, struct hearth_exec
  * Queued returns are taken in first. With buffers outstanding it answers BUSY, the arena stays
  * usable, and hearth_exec_live_count() says how many there are. The owning thread need not be the
  * caller, so that a main thread can end the arenas of workers that are gone.
- * Thread: any, while no other call on the arena runs, except free by a thread that holds a live
- * buffer (the answer is then BUSY).
+ * Thread: any, while no other call on the arena runs, except free by a thread that does not own it and
+ * holds a live buffer (the answer is then BUSY).
  * Returns OK, BUSY. NULL is OK.
  */
 HEARTH_API enum hearth_status hearth_exec_destroy(struct hearth_exec *arena);
@@ -103,8 +104,8 @@ HEARTH_API enum hearth_status hearth_exec_detach(struct hearth_exec *arena, size
 
 /**
  * Take a buffer of at least `size` bytes: the smallest sufficient retained buffer within the reuse
- * ratio, else a fresh one in an unused slot; when slots ran out, the largest free buffer, grown if
- * it is too small.
+ * ratio, else a fresh one in an unused slot; when slots ran out, the smallest sufficient free buffer
+ * of any size, else the largest free one, grown.
  *
  * Thread: the owner. Progress: wait-free on a hit; a miss calls the backing. Before NO_MEMORY is
  * answered, what this arena retains is given back to the backing and the request is tried again.
@@ -152,7 +153,8 @@ HEARTH_API enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena);
 
 /**
  * Give up ownership, so that another thread can claim the arena with its next call of the owner's.
- * Everything the owner did is visible to the claimant. Thread: the owner. Wait-free.
+ * Everything the owner did is visible to the claimant. Not for signal handlers. Thread: the owner.
+ * Wait-free.
  * Returns NOT_OWNER, BUSY (called from inside one of the arena's operations), INVALID.
  */
 HEARTH_API enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena);

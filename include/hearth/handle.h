@@ -27,8 +27,6 @@
 
 HEARTH_BEGIN_DECLS
 
-struct hearth_lease;
-
 /** What a handle owns. */
 enum hearth_handle_kind {
     HEARTH_HANDLE_EMPTY = 0,
@@ -70,13 +68,6 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_handle_from_buf(struct hea
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_handle_from(struct hearth_allocator *allocator, struct hearth_buf *buf,
                    struct hearth_handle *handle);
-
-/**
- * Give a lease to an empty handle: the handle takes over the caller's reference. Declared here,
- * available with the I/O arena. Returns as hearth_handle_from_buf().
- */
-HEARTH_API HEARTH_NODISCARD enum hearth_status
-hearth_handle_from_lease(struct hearth_lease lease, struct hearth_handle *handle);
 
 /**
  * Reset `to`, then move what `from` owns into it; `from` is empty afterwards. Moving a handle onto

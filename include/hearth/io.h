@@ -313,6 +313,15 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_lease_view(struct hearth_lease lease, size_t offset, size_t size, struct hearth_view *view);
 
 /**
+ * Give a lease to an empty handle: the handle takes over the caller's reference.
+ *
+ * Thread: any. Wait-free. Ownership: the caller's reference becomes the handle's, only on OK.
+ * Returns BUSY (the handle is not empty), STALE, FOREIGN (an empty lease), INVALID (NULL).
+ */
+HEARTH_API HEARTH_NODISCARD enum hearth_status
+hearth_handle_from_lease(struct hearth_lease lease, struct hearth_handle *handle);
+
+/**
  * Take the lease out of a handle that owns one; the handle is empty afterwards.
  * Thread: the handle's user. Wait-free. Ownership: the handle's reference becomes the caller's.
  * Returns INVALID (NULL, or the handle does not own a lease); the handle is then unchanged.

@@ -50,7 +50,7 @@ HEARTH_BEGIN_DECLS
 /** One reading of an execution arena. */
 struct hearth_exec_stats {
     size_t size; /**< sizeof(struct hearth_exec_stats), set by the caller. */
-    /** Whether the figures belong together: no operation ran while they were read. After a few
+    /** Whether the figures belong together: none of them changed while they were read. After a few
      *  attempts a reading is given out all the same, each figure then within the sizes of the
      *  operations that ran. */
     bool consistent;

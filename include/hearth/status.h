@@ -85,7 +85,8 @@ struct hearth_misuse_handler {
  *
  * The callback runs on the thread that found the misuse: the one that made the wrong call, or the
  * arena's owner for a stale return that it met in its inbox. The library has left its protected
- * section, so the callback may call hearth; it must return (longjmp out of it is undefined).
+ * section, so the callback may call hearth; it must return (longjmp out of it is undefined). A call
+ * answered BUSY because it came from a signal handler inside another call is counted and not told.
  *
  * Thread: any. Progress: wait-free.
  * Ownership: the handler stays the caller's. Returns the handler that was set before, or NULL.
