@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# Checks of the tree and of the built library, as tests labelled "check".
+
+function(hearth_add_check name)
+    add_test(NAME ${name} COMMAND ${ARGN})
+    set_tests_properties(${name} PROPERTIES
+        LABELS check
+        TIMEOUT 300
+        SKIP_RETURN_CODE 77)
+endfunction()
+
+set(scripts "${PROJECT_SOURCE_DIR}/scripts")
+hearth_add_check(header_check "${scripts}/check-headers" "${PROJECT_SOURCE_DIR}/include")
+hearth_add_check(layering "${scripts}/check-layering" "${PROJECT_SOURCE_DIR}")
+hearth_add_check(edges "${scripts}/check-edges" "${PROJECT_SOURCE_DIR}")
+hearth_add_check(format "${scripts}/check-format" "${PROJECT_SOURCE_DIR}")
+
+# What is shipped, so neither sanitized nor instrumented.
+if(HEARTH_SANITIZER STREQUAL "" AND NOT HEARTH_COVERAGE)
+    list(TRANSFORM HEARTH_INSTALLED_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/hearth/"
+        OUTPUT_VARIABLE headers)
+    hearth_add_check(exports "${scripts}/check-exports" $<TARGET_FILE:hearth> ${headers})
+    hearth_add_check(consumer "${scripts}/check-consumer"
+        "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${HEARTH_JEMALLOC}")
+endif()
+
+# After the tests: lines executed per source file of the library.
+if(HEARTH_COVERAGE)
+    add_custom_target(coverage
+        COMMAND sh -c "find CMakeFiles/hearth_objects.dir -name '*.gcda' -exec gcov -n -r -s '${PROJECT_SOURCE_DIR}' {} +"
+        WORKING_DIRECTORY "${PROJECT_BINARY_DIR}"
+        VERBATIM)
+endif()

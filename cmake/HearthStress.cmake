@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# Stress programs and their deliberately broken variants.
+
+set(HEARTH_STRESS_LAUNCHER)
+set(HEARTH_STRESS_ENVIRONMENT)
+if(HEARTH_SANITIZER STREQUAL "thread")
+    set(HEARTH_STRESS_ENVIRONMENT
+        "TSAN_OPTIONS=history_size=7 exitcode=66 second_deadlock_stack=1")
+    # ThreadSanitizer aborts at start where the kernel randomizes more address bits than it knows.
+    find_program(HEARTH_SETARCH setarch)
+    execute_process(COMMAND "${HEARTH_SETARCH}" -R true RESULT_VARIABLE failed ERROR_QUIET)
+    if(failed)
+        message(WARNING "setarch -R does not work here; ThreadSanitizer runs with random addresses")
+    else()
+        set(HEARTH_STRESS_LAUNCHER "${HEARTH_SETARCH}" -R)
+    endif()
+endif()
+
+function(hearth_stress_sources output program)
+    file(GLOB programs CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/stress_*.c")
+    file(GLOB shared CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.c")
+    list(REMOVE_ITEM shared ${programs})
+    set(${output} "${CMAKE_CURRENT_SOURCE_DIR}/${program}.c" ${shared} PARENT_SCOPE)
+endfunction()
+
+function(hearth_add_stress program)
+    hearth_stress_sources(sources ${program})
+    hearth_add_program(${program} ${sources})
+    # For core/perturb.h and core/atomic.h; the layering check allows nothing else.
+    target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    hearth_set_tidy(${program})
+    add_test(NAME ${program} COMMAND ${HEARTH_STRESS_LAUNCHER} $<TARGET_FILE:${program}> --smoke)
+    set_tests_properties(${program} PROPERTIES
+        LABELS stress
+        PROCESSORS 2
+        TIMEOUT 300
+        ENVIRONMENT "${HEARTH_STRESS_ENVIRONMENT}")
+endfunction()
+
+# hearth_add_broken_variant(<program> NAME <name> DEFINE <define> [TSAN_ONLY] [ARGS <arg>...])
+# Builds the library and stress/<program>.c again with -D<define>=1 as <program>_<name> and adds a
+# test that passes when one of ten smoke runs fails. TSAN_ONLY: only ThreadSanitizer can see it.
+# ARGS replaces --smoke.
+function(hearth_add_broken_variant program)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "TSAN_ONLY" "NAME;DEFINE" "ARGS")
+    if(NOT arg_NAME OR NOT arg_DEFINE OR arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "hearth_add_broken_variant(${program}): needs NAME and DEFINE, "
+            "does not know: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(arg_TSAN_ONLY AND NOT HEARTH_SANITIZER STREQUAL "thread")
+        return()
+    endif()
+    if(NOT arg_ARGS)
+        set(arg_ARGS --smoke)
+    endif()
+
+    # A static library of its own per define, so that several programs can share it.
+    string(TOLOWER ${arg_DEFINE} library)
+    if(NOT TARGET ${library})
+        hearth_add_objects(${library}_objects ${arg_DEFINE}=1)
+        add_library(${library} STATIC)
+        hearth_package_objects(${library} ${library}_objects)
+    endif()
+
+    set(target ${program}_${arg_NAME})
+    hearth_stress_sources(sources ${program})
+    add_executable(${target} ${sources})
+    hearth_set_common(${target})
+    target_compile_definitions(${target} PRIVATE ${arg_DEFINE}=1)
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(${target} PRIVATE ${library} Threads::Threads ${CMAKE_DL_LIBS} m)
+    add_test(NAME broken_${target}
+        COMMAND "${PROJECT_SOURCE_DIR}/scripts/expect-failure"
+            ${HEARTH_STRESS_LAUNCHER} $<TARGET_FILE:${target}> ${arg_ARGS})
+    set_tests_properties(broken_${target} PROPERTIES
+        LABELS "stress;broken"
+        PROCESSORS 2
+        TIMEOUT 900
+        ENVIRONMENT "${HEARTH_STRESS_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Execution arena: the owner's path.
+ *
+ * Problem. A large fresh allocation costs a page fault per 4 KiB when first written, and a runtime that
+ * frees and allocates the same shapes each run pays it each run. Buffers that die inside a run can keep
+ * their pages if whoever takes them back also hands them out again, which one thread can do for
+ * itself without any synchronization.
+ *
+ * Picture. An arena is owned by one thread, named by a token. A slot is a descriptor; its storage stays
+ * attached while it is free.
+ *
+ *       unused --(storage from the backing)--> live --(return)--> free, in the store
+ *         ^                                     ^                       |
+ *         |                                     +------(hit)------------+
+ *         +----------------(evict, trim: storage to the backing)--------+
+ *
+ *       other threads:  claim the slot's second word, push to the inbox; the owner drains (inbox.c)
+ *
+ * States. {generation, state} in the slot's word, written by the owner alone while the arena has one.
+ * The generation moves at each return, so a right to the old one is seen to be stale.
+ *
+ * Reuse. The smallest sufficient class first, newest first within it, never beyond reuse_ratio times the
+ * rounded request; when slots ran out, the smallest sufficient of any size, else the largest, grown.
+ *
+ * Misuse. An argument is looked up by its address (meta.c) before it is read; then the state word
+ * tells. All of it on every call, in every build.
+ *
+ * Accounting. Cells only grow and have one writer. live = out - in - pending; retained is what is held
+ * and not live, so live + retained + pending = footprint by construction, and hearth__exec_check()
+ * compares it with a walk over the store.
+ *
+ * Progress. A hit and a return below the cap are wait-free: no loop but the drain of at most DRAIN_STEP
+ * queued returns. A miss is as good as the backing.
+ *
+ * Ordering. Within one thread none is needed. When the arena changes hands, release_owner publishes and the
+ * claim observes: EDGE exec.owner. Statistics: EDGE exec.cells.
+ *
+ * Cost. A pair of alloc and free of the same size touches the slot, the list head and six cells; about
+ * 70 instructions, independent of the size.
+ */
+#include "concurrent/exec.h"
+
+#include "core/conf.h"
+#include "core/misuse.h"
+#include "core/request.h"
+
+#include <string.h>
+
+/* Keeps the plain path free of stack frames that only its exceptions need. */
+#define OUT_OF_LINE __attribute__((noinline))
+
+/* Bounds the work that other threads' returns can put on one allocation. */
+#define DRAIN_STEP 16
+
+#define GENERATION_ONE ((uint64_t)1 << HEARTH__GENERATION_SHIFT)
+#define BELOW_GENERATION (GENERATION_ONE - 1)
+#define LIVE_BITS ((uint64_t)HEARTH__LIVE << HEARTH__COUNT_BITS)
+#define FREE_BITS ((uint64_t)HEARTH__FREE << HEARTH__COUNT_BITS)
+
+enum hearth_status hearth__exec_misuse(struct hearth_exec *arena, enum hearth_status status,
+                                       const char *call, const void *slot)
+{
+    if (arena != NULL)
+        (void)hearth__fetch_add_relaxed(&arena->misuses, 1);
+    return hearth__misuse(status, call, arena == NULL ? NULL : &arena->allocator, slot);
+}
+
+static bool owned_by_caller(struct hearth_exec *arena)
+{
+    uint64_t token = hearth__thread_token();
+    uint64_t owner = hearth__load_relaxed(&arena->owner);
+    if (owner == token)
+        return true;
+    if (owner != HEARTH__OWNER_NONE)
+        return false;
+#ifdef HEARTH_BROKEN_CLAIM_RELAXED
+    return hearth__cas_weak_relaxed(&arena->owner, &owner, token);
+#else
+    /* EDGE exec.owner, observe: everything that the former owner did. */
+    return hearth__cas_acquire(&arena->owner, &owner, token);
+#endif
+}
+
+enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call)
+{
+    if (!owned_by_caller(arena))
+        return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
+    if (hearth__section_busy(&arena->section)) {
+        /* In a signal handler, with the interrupted operation inside: not the place to call users. */
+        (void)hearth__fetch_add_relaxed(&arena->misuses, 1);
+        return hearth__misuse_untold(HEARTH_BUSY);
+    }
+    hearth__section_resume(&arena->section);
+    arena->running++;
+    return HEARTH_OK;
+}
+
+void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    hearth__exec_leave(arena);
+    hearth__exec_release_chain(arena, after);
+    arena->running--;
+    hearth__exec_report(arena, after);
+}
+
+static inline void count_out(struct hearth__exec_cells *cells, const struct hearth_buf *buf,
+                             size_t size)
+{
+    hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&buf->weight));
+    hearth__exec_count_out(cells, size);
+}
+
+void hearth__exec_hand_out(struct hearth_exec *arena, struct hearth_buf *buf, size_t size)
+{
+    uint64_t word = hearth__load_relaxed(&buf->state);
+    /* Relaxed: whoever else gets the buffer gets it from the caller, with the caller's ordering. */
+    hearth__store_relaxed(&buf->state, (word & ~BELOW_GENERATION) | LIVE_BITS);
+    hearth__store_relaxed(&buf->size, size);
+    count_out(&arena->cells, buf, size);
+}
+
+bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf)
+{
+    struct hearth__exec_cells *cells = &arena->cells;
+    uint64_t word = hearth__load_relaxed(&buf->state);
+    bool more = hearth__word_generation(word) != HEARTH__GENERATION_MAX;
+    uint64_t next = more ? word + GENERATION_ONE : word;
+    hearth__store_relaxed(&buf->state, (next & ~BELOW_GENERATION) | FREE_BITS);
+    buf->stamp = hearth__load_relaxed(&cells->gives);
+    /* EDGE exec.cells, publish: the "out" that came before these "in". */
+    hearth__cell_add(&cells->gives, 1);
+    hearth__exec_count_in(cells, hearth__load_relaxed(&buf->size));
+    hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
+    return more;
+}
+
+/* A return by the owner that is not the plain case: over the cap, an alignment of its own, debugging, a
+ * slot to be retired, or returns by others waiting. After begin, which it ends. */
+static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struct hearth_buf *buf,
+                                                const char *call)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    bool twin = hearth__exec_is_queued(buf);
+    if (!twin) {
+        if (hearth__exec_take_back(arena, buf))
+            hearth__exec_keep(arena, buf, &after);
+        else
+            hearth__exec_chain_push(&after, buf);
+    }
+    (void)hearth__exec_drain(arena, DRAIN_STEP, &after);
+    hearth__exec_end(arena, &after);
+    return twin ? hearth__exec_misuse(arena, HEARTH_STALE, call, buf) : HEARTH_OK;
+}
+
+/* Why a return is refused. */
+static enum hearth_status refuse(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t word,
+                                 const char *call)
+{
+    bool live = hearth__word_state(word) == HEARTH__LIVE;
+    return hearth__exec_misuse(arena, live ? HEARTH_STALE : hearth__buf_not_live(word), call, buf);
+}
+
+static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struct hearth_buf *buf,
+                                                uint64_t generation, const char *call)
+{
+    if (arena == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, buf);
+    if (!hearth__slot_in(buf, &arena->allocator))
+        return hearth__exec_misuse(arena, HEARTH_FOREIGN, call, buf);
+    if (hearth__load_relaxed(&arena->owner) != hearth__thread_token() ||
+        hearth__section_busy(&arena->section))
+        return hearth__exec_free_remote(arena, buf, generation, call);
+    uint64_t word = hearth__load_relaxed(&buf->state);
+    if ((word & BELOW_GENERATION) != LIVE_BITS ||
+        (generation != 0 && hearth__word_generation(word) != generation))
+        return refuse(arena, buf, word, call);
+    enum hearth_status status = hearth__exec_begin(arena, call);
+    return status == HEARTH_OK ? give_slow(arena, buf, call) : status;
+}
+
+/* The plain path does not cover it: leave the section and take the general one. */
+static OUT_OF_LINE enum hearth_status free_again(struct hearth_exec *arena, struct hearth_buf *buf,
+                                                 uint64_t generation, const char *call)
+{
+    hearth__exec_leave(arena);
+    return free_slow(arena, buf, generation, call);
+}
+
+/* `generation` 0: whatever it is now. */
+static inline __attribute__((always_inline)) enum hearth_status
+free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation, const char *call)
+{
+    uint64_t token = hearth__thread_token_peek();
+    if (hearth__unlikely(arena == NULL || !hearth__slot_in(buf, &arena->allocator) ||
+                         !hearth__section_enter_plain(&arena->section, token)))
+        return free_slow(arena, buf, generation, call);
+
+    uint64_t word = hearth__load_relaxed(&buf->state);
+    uint64_t next;
+    if (hearth__unlikely(
+            (word & BELOW_GENERATION) != LIVE_BITS ||
+            (generation != 0 && hearth__word_generation(word) != generation) ||
+            buf->alignment_log != arena->plain_alignment_log ||
+            __builtin_add_overflow(word, GENERATION_ONE + (FREE_BITS - LIVE_BITS), &next)))
+        return free_again(arena, buf, generation, call);
+    struct hearth__exec_cells *cells = &arena->cells;
+    hearth__store_relaxed(&buf->state, next);
+    hearth__bin_push(&arena->bins.normal, buf);
+    uint64_t gives = hearth__load_relaxed(&cells->gives);
+    buf->stamp = gives;
+    /* EDGE exec.cells, publish: the "out" that came before these "in". */
+    hearth__store_release(&cells->gives, gives + 1);
+    hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
+    hearth__exec_count_in(cells, hearth__load_relaxed(&buf->size));
+    hearth__section_leave(&arena->section, token);
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_free(struct hearth_exec *arena, struct hearth_buf *buf)
+{
+    return free_buf(arena, buf, 0, "hearth_exec_free");
+}
+
+/* Inside the section: obtain with a drain before it, so that what other threads returned is reused. */
+static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
+                                           const struct hearth__want *want,
+                                           struct hearth__exec_after *after,
+                                           struct hearth_buf **buf)
+{
+    (void)hearth__exec_drain(arena, DRAIN_STEP, after);
+    *buf = arena->store->ops->take(arena->store, want);
+    if (*buf != NULL)
+        return HEARTH_OK;
+    if (hearth__exec_drain(arena, SIZE_MAX, after)) {
+        *buf = arena->store->ops->take(arena->store, want);
+        if (*buf != NULL)
+            return HEARTH_OK;
+    }
+    return hearth__exec_obtain(arena, want, buf);
+}
+
+/* One attempt. *more: storage or slots were still on their way out, so another may do better. */
+static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hearth__want *want,
+                                     size_t size, const char *call, bool *known_zero, bool *more,
+                                     struct hearth_buf **buf)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    enum hearth_status status = hearth__exec_begin(arena, call);
+    *more = false;
+    if (status != HEARTH_OK)
+        return status;
+    if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
+        status = hearth__exec_prepare_aligned(arena);
+    if (status == HEARTH_OK)
+        status = drain_and_obtain(arena, want, &after, buf);
+    if (status == HEARTH_OK) {
+        /* Set by a fresh attachment only: what comes from the store was handed out before. */
+        *known_zero = ((*buf)->flags & HEARTH__BUF_ZERO) != 0;
+        (*buf)->flags = 0;
+        hearth__exec_hand_out(arena, *buf, size);
+    }
+    *more = after.chain != NULL;
+    hearth__exec_end(arena, &after);
+    return status;
+}
+
+static enum hearth_status alloc_general(struct hearth_exec *arena, size_t size,
+                                        unsigned alignment_log, bool zero, const char *call,
+                                        struct hearth_buf **out)
+{
+    if (arena == NULL || out == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
+    struct hearth__want want;
+    if (!hearth__exec_want(arena, size, alignment_log, &want))
+        return HEARTH_OVERFLOW;
+    struct hearth_buf *buf = NULL;
+    bool known_zero = false;
+    bool more;
+    enum hearth_status status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+    if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
+        status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+    if (status != HEARTH_OK)
+        return status;
+    if (zero && !known_zero)
+        memset(hearth__load_relaxed(&buf->data), 0, size);
+    *out = buf;
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size_t size,
+                                     struct hearth_buf **out)
+{
+    uint64_t token = hearth__thread_token_peek();
+    if (hearth__likely(arena != NULL && out != NULL &&
+                       hearth__section_enter_plain(&arena->section, token))) {
+        struct hearth__bin *bin = &arena->bins.normal.bins[hearth__class_index(size)];
+        if (hearth__likely(bin->newest != NULL)) {
+            struct hearth_buf *buf = hearth__bin_pop(bin);
+            uint64_t word = hearth__load_relaxed(&buf->state);
+            hearth__store_relaxed(&buf->state, word - FREE_BITS + LIVE_BITS);
+            hearth__store_relaxed(&buf->size, size);
+            count_out(&arena->cells, buf, size);
+            hearth__section_leave(&arena->section, token);
+            *out = buf;
+            return HEARTH_OK;
+        }
+        hearth__exec_leave(arena);
+    }
+    return alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false, "hearth_exec_alloc", out);
+}
+
+static enum hearth_status alloc_request(struct hearth_exec *arena,
+                                        const struct hearth_request *request, const char *call,
+                                        struct hearth_buf **buf)
+{
+    unsigned alignment_log;
+    if (!hearth__request_alignment(request, &alignment_log))
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, request);
+    return alloc_general(arena, request->size, alignment_log, request->zero != 0, call, buf);
+}
+
+enum hearth_status hearth_exec_alloc_ex(struct hearth_exec *arena,
+                                        const struct hearth_request *request,
+                                        struct hearth_buf **buf)
+{
+    return alloc_request(arena, request, "hearth_exec_alloc_ex", buf);
+}
+
+static enum hearth_status ops_alloc(struct hearth_allocator *self,
+                                    const struct hearth_request *request, struct hearth_buf **buf)
+{
+    return alloc_request(hearth__exec_of(self), request, "hearth_alloc", buf);
+}
+
+/* Out of line: less plain than hearth_exec_free() by a call. */
+static OUT_OF_LINE enum hearth_status free_exact(struct hearth_exec *arena, struct hearth_buf *buf,
+                                                 uint64_t generation, const char *call)
+{
+    return free_buf(arena, buf, generation, call);
+}
+
+static enum hearth_status ops_free(struct hearth_allocator *self, struct hearth_buf *buf)
+{
+    return free_exact(hearth__exec_of(self), buf, 0, "hearth_free");
+}
+
+static enum hearth_status ops_free_exact(struct hearth_allocator *self, struct hearth_buf *buf,
+                                         uint64_t generation)
+{
+    return free_exact(hearth__exec_of(self), buf, generation, "hearth_handle_reset");
+}
+
+static size_t ops_live_bytes(const struct hearth_allocator *self)
+{
+    return hearth_exec_live_bytes((const struct hearth_exec *)(const void *)self);
+}
+
+static size_t ops_peak_bytes(const struct hearth_allocator *self)
+{
+    return hearth_exec_peak_bytes((const struct hearth_exec *)(const void *)self);
+}
+
+static enum hearth_status ops_reset_peak(struct hearth_allocator *self)
+{
+    return hearth_exec_reset_peak(hearth__exec_of(self));
+}
+
+const struct hearth_allocator_ops hearth__exec_ops = {
+    .size = sizeof hearth__exec_ops,
+    .kind = "exec",
+    .alloc = ops_alloc,
+    .free = ops_free,
+    .free_exact = ops_free_exact,
+    .resize = hearth__exec_resize,
+    .live_bytes = ops_live_bytes,
+    .peak_bytes = ops_peak_bytes,
+    .reset_peak = ops_reset_peak,
+};

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of an execution arena. The essay is in exec.c. */
+#ifndef HEARTH_CONCURRENT_EXEC_H
+#define HEARTH_CONCURRENT_EXEC_H
+
+#include "concurrent/inbox.h"
+#include "concurrent/section.h"
+#include "concurrent/thread.h"
+#include "core/atomic.h"
+#include "core/backing.h"
+#include "core/bins.h"
+#include "core/buf.h"
+#include "core/meta.h"
+#include "core/size_class.h"
+#include "core/slots.h"
+#include "core/store.h"
+
+#include <hearth/exec.h>
+
+#include <stdalign.h>
+#include <stdbool.h>
+
+/* Monotone cells (weights: modulo 2^64). Writer: the owner, or whoever destroys. Readers: any. */
+struct hearth__exec_cells {
+    /* Handed out and taken back: weight (count and capacity), logical bytes. A resize counts as taking
+     * back the difference, or handing it out. */
+    hearth__cell out_weight, out_size;
+    hearth__cell in_weight, in_size;
+    /* Storage given to the store or past it: returns and moves. Also the clock that stamps slots. */
+    hearth__cell gives;
+    hearth__cell moves; /* gives that were a resize's old storage, not a return */
+    /* Storage obtained from the backing and given back: segments, bytes. */
+    hearth__cell obtained_count, obtained_bytes;
+    hearth__cell given_count, given_bytes;
+    hearth__cell remote_frees, misses, evictions, bypasses, trims;
+    /* Not monotone: the most bytes handed out and not taken back since the reset. */
+    hearth__cell peak;
+    /* The owner's alone: in_size plus the peak, which is the out_size at which the next peak begins, so
+     * that handing out needs one compare. */
+    hearth__cell peak_at;
+};
+
+struct hearth_exec {
+    struct hearth_allocator allocator; /* first: an arena is an allocator */
+    struct hearth__section section;
+    /* A thread's token or HEARTH__OWNER_*. Writer: the owner, a claimant by CAS. */
+    _Atomic(uint64_t) owner;
+
+    /* Guarded by the section. */
+
+    struct hearth__bins bins;
+    struct hearth__store *store; /* &bins.store; stores of other kinds come in front of it */
+    struct hearth__slots slots;
+    hearth__weight held; /* storage obtained and not given back */
+    /* Returns of slots with this alignment need no more than the plain path: default alignment, or
+     * none while a cap or debugging asks for more. */
+    uint8_t plain_alignment_log;
+    /* Operations begun by the general path and not ended: more than one when a callback or a signal
+     * handler calls in the middle of one. Not cleared while the section is left for a backing call. */
+    uint32_t running;
+    struct hearth__exec_cells cells;
+
+    /* Set at creation. */
+
+    struct hearth_backing *backing;
+    uint32_t debug;                       /* HEARTH__DEBUG_* */
+    uint8_t rounded[HEARTH__CLASS_COUNT]; /* class that the backing really lends for a class */
+    uint8_t reach[HEARTH__CLASS_COUNT];   /* last class that may serve a (rounded) class */
+
+    /* Read by any thread. */
+
+    _Atomic(size_t) retention_cap; /* writer: the owner */
+    /* Chain taken from the inbox and not settled. Writer: the owner. */
+    _Atomic(struct hearth_buf *) backlog;
+
+    /* Written by other threads: a line of its own, so that returns do not disturb the owner's. */
+    alignas(64) struct hearth__inbox inbox;
+    /* Buffers still out after a detach, biased until the detacher has counted: see exec_life.c. */
+    _Atomic(uint64_t) outstanding;
+    _Atomic(uint64_t) misuses;
+};
+
+static_assert(sizeof(struct hearth_exec) <= HEARTH__CORE_BYTES - HEARTH__CORE_OFFSET,
+              "a core fits the start of its segment");
+static_assert(HEARTH__CLASS_COUNT <= UINT8_MAX, "classes fit the tables");
+
+/* What an operation leaves to be done outside of the section. */
+struct hearth__exec_after {
+    struct hearth_buf *chain;  /* slots whose storage goes back to the backing, linked by next */
+    struct hearth_buf *strays; /* claimed slots of other arenas, linked by inbox_next */
+    size_t stale;              /* misuses to report */
+};
+
+#define HEARTH__EXEC_AFTER_INIT                                                                    \
+    {                                                                                              \
+        NULL, NULL, 0                                                                              \
+    }
+
+static inline void hearth__exec_chain_push(struct hearth__exec_after *after, struct hearth_buf *buf)
+{
+    buf->next = after->chain;
+    after->chain = buf;
+}
+
+static inline struct hearth_exec *hearth__exec_of(struct hearth_allocator *allocator)
+{
+    return (struct hearth_exec *)(void *)allocator;
+}
+
+/* The owner: count `size` more logical bytes as handed out. */
+static inline void hearth__exec_count_out(struct hearth__exec_cells *cells, size_t size)
+{
+    uint64_t out_size = hearth__load_relaxed(&cells->out_size) + size;
+    hearth__store_release(&cells->out_size, out_size);
+    uint64_t peak_at = hearth__load_relaxed(&cells->peak_at);
+    if (hearth__unlikely(out_size > peak_at)) {
+        hearth__cell_add(&cells->peak, out_size - peak_at);
+        hearth__store_relaxed(&cells->peak_at, out_size);
+    }
+}
+
+/* The owner: count `size` logical bytes as taken back. */
+static inline void hearth__exec_count_in(struct hearth__exec_cells *cells, size_t size)
+{
+    hearth__cell_add(&cells->in_size, size);
+    hearth__cell_add(&cells->peak_at, size);
+}
+
+/* Leave the section, perhaps for the time of a backing call. What was not taken in keeps asking for
+ * attention. */
+static inline void hearth__exec_leave(struct hearth_exec *arena)
+{
+    if (hearth__load_relaxed(&arena->backlog) != NULL || hearth__inbox_waiting(&arena->inbox))
+        (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
+    hearth__section_leave(&arena->section, hearth__load_relaxed(&arena->owner));
+}
+
+/* Count and report a misuse of this arena. Outside of the section. */
+enum hearth_status hearth__exec_misuse(struct hearth_exec *arena, enum hearth_status status,
+                                       const char *call, const void *slot);
+
+/* Begin an operation by the general path: as the owner, claiming an arena without one, and inside the
+ * section. NOT_OWNER or BUSY, reported. */
+enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call);
+
+/* End it: leave the section and do what is left to be done. */
+void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after);
+
+/* Work out what serves a request. False when the size cannot be rounded. */
+bool hearth__exec_want(const struct hearth_exec *arena, size_t size, unsigned alignment_log,
+                       struct hearth__want *want);
+
+/* Inside the section: find or make a slot with sufficient storage, off the store and not live. The
+ * section is left around backing calls. */
+enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct hearth__want *want,
+                                       struct hearth_buf **buf);
+
+/* Inside the section, left meanwhile: new storage into a slot that has none. Before NO_MEMORY, what the
+ * arena retains is given back and the backing asked again. */
+enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hearth__want *want,
+                                     struct hearth_buf *slot);
+
+/* Inside the section, left meanwhile: the lists for larger alignments. OK or NO_MEMORY. */
+enum hearth_status hearth__exec_prepare_aligned(struct hearth_exec *arena);
+
+/* Inside the section, left meanwhile: a slot's storage back to the backing. */
+void hearth__exec_empty(struct hearth_exec *arena, struct hearth_buf *slot);
+
+/* Inside the section: make an obtained slot live. */
+void hearth__exec_hand_out(struct hearth_exec *arena, struct hearth_buf *buf, size_t size);
+
+/* Inside the section: move a live slot to its next generation and take it off the live figures; the
+ * slot is then off all lists. False when the slot's generations are used up: it must be retired. */
+bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf);
+
+/* Inside the section: keep the slot's storage, or put it and what it displaces on the chain. */
+void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
+                       struct hearth__exec_after *after);
+
+/* Inside the section: evict until at most `limit` bytes are retained. */
+void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
+                           struct hearth__exec_after *after);
+
+/* Outside the section: give a chain's storage back and make its slots unused. */
+void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_after *after);
+
+/* Inside the section: settle at most `most` queued returns. True if any slot came home. */
+bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__exec_after *after);
+
+/* Outside the section: report stale returns and send strays on. */
+void hearth__exec_report(struct hearth_exec *arena, struct hearth__exec_after *after);
+
+/* Inside the section: give everything retained back. Leaves it around backing calls. Returns bytes. */
+size_t hearth__exec_trim_all(struct hearth_exec *arena);
+
+/* Return a slot from a thread that does not own the arena. Generation 0: whatever it is now. */
+enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct hearth_buf *buf,
+                                            uint64_t generation, const char *call);
+
+/* hearth_buf_resize() for this kind of arena. */
+enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hearth_buf *buf,
+                                       size_t size, bool keep);
+
+/* One buffer of a detached arena came home; the last one ends the arena. */
+void hearth__exec_came_home(struct hearth_exec *arena);
+
+/* Inside the section. What is retained: held and not live. */
+static inline hearth__weight hearth__exec_retained(const struct hearth_exec *arena)
+{
+    return arena->held - (hearth__load_relaxed(&arena->cells.out_weight) -
+                          hearth__load_relaxed(&arena->cells.in_weight));
+}
+
+/* Inside the section, for a live slot: whether another thread's return of it waits in the inbox. */
+static inline bool hearth__exec_is_queued(const struct hearth_buf *buf)
+{
+    return hearth__inbox_has_claim(buf, hearth__word_generation(hearth__load_relaxed(&buf->state)));
+}
+
+/* Any thread: a reading of the cells in an order that keeps every difference from going negative. */
+struct hearth__exec_reading {
+    hearth__weight out_weight, in_weight;
+    uint64_t out_size, in_size, gives, moves;
+    uint64_t obtained_count, obtained_bytes, given_count, given_bytes;
+    struct hearth__queued pending;
+};
+
+struct hearth__exec_reading hearth__exec_read(const struct hearth_exec *arena);
+
+bool hearth__exec_reading_equal(const struct hearth__exec_reading *a,
+                                const struct hearth__exec_reading *b);
+
+/* What the public getters of these names say, from a reading. */
+uint64_t hearth__exec_live_count(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_live_bytes(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_live_capacity(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_pending_count(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_pending_bytes(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_retained_count(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_retained_bytes(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_footprint(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_allocs(const struct hearth__exec_reading *now);
+uint64_t hearth__exec_frees(const struct hearth__exec_reading *now);
+
+/* Walk everything and compare with the cells; the first violated rule as text, or NULL. The arena must
+ * be quiescent. */
+const char *hearth__exec_check(const struct hearth_exec *arena);
+
+extern const struct hearth_allocator_ops hearth__exec_ops;
+
+#endif

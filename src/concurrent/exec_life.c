@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Execution arena: creation, change of owner, and the end, with or without buffers outstanding.
+ *
+ * Detach. The problem is to end an arena exactly once, when the last buffer comes home, without counting
+ * on the owner's path and without a moment in which a return is counted by nobody. `outstanding` starts
+ * at a large bias, far above any number of buffers. The detacher closes the inbox, so that each return
+ * is either in the chain it takes (and settled by it) or finds the inbox closed, finishes the
+ * buffer itself and subtracts one. The detacher then knows how many were out, and adds that minus the
+ * bias. Whoever sees the sum reach zero ends the arena: the word is zero only when the bias is gone and
+ * each buffer is home.
+ *
+ *     outstanding:   BIAS ... BIAS - k (k came home) ... + live - BIAS ... = live - k ... 0: the end
+ *
+ * A thread that has subtracted touches nothing of the arena any more, except the one that saw zero.
+ */
+#include "concurrent/exec.h"
+
+#include "core/conf.h"
+#include "core/misuse.h"
+
+#include <string.h>
+
+#ifdef HEARTH_BROKEN_DETACH_UNBIASED
+#define OUTSTANDING_BIAS ((uint64_t)1)
+#else
+#define OUTSTANDING_BIAS ((uint64_t)1 << 62)
+#endif
+
+static enum hearth_status merge_options(const struct hearth_exec_options *given,
+                                        struct hearth_exec_options *options)
+{
+    static const char call[] = "hearth_exec_create";
+    struct hearth__conf conf;
+    *options = (struct hearth_exec_options)HEARTH_EXEC_OPTIONS_INIT;
+    if (given != NULL) {
+        if (given->size != sizeof *given)
+            return hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
+                                         "options->size is not one this version knows; start from "
+                                         "HEARTH_EXEC_OPTIONS_INIT");
+        if (given->reserved != 0)
+            return hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
+                                         "options->reserved must be zero");
+        *options = *given;
+    }
+    enum hearth_status status = hearth__conf_environment(call, &conf);
+    if (status != HEARTH_OK)
+        return status;
+    if (conf.has_exec_cap)
+        options->retention_cap = conf.exec_cap == 0 ? 1 : conf.exec_cap;
+    if (conf.has_reuse_ratio)
+        options->reuse_ratio = conf.reuse_ratio;
+    if (conf.has_slots)
+        options->slots = conf.slots;
+    options->reserved = conf.debug; /* from here on: the debug flags */
+    if (options->slots == 0)
+        options->slots = HEARTH_EXEC_SLOTS_DEFAULT;
+    if (options->retention_cap == 0)
+        options->retention_cap = HEARTH_UNBOUNDED;
+    if (options->reuse_ratio == 0)
+        options->reuse_ratio = HEARTH_REUSE_RATIO_DEFAULT;
+    if (options->slots > HEARTH__SLOTS_MAX)
+        return HEARTH_OVERFLOW;
+    if (options->backing == NULL || conf.backing != HEARTH__CONF_BACKING_UNSET)
+        return hearth_backing_default(&options->backing);
+    return HEARTH_OK;
+}
+
+/* The class that a backing of this granule really lends for a request of this class. */
+static unsigned rounded_class(unsigned class_index, size_t granule)
+{
+    size_t bytes = hearth__class_size(class_index);
+    while (bytes % granule != 0) {
+        if (__builtin_add_overflow(bytes, granule - 1, &bytes))
+            return HEARTH__CLASS_COUNT;
+        bytes &= ~(granule - 1);
+        if (bytes > HEARTH__CLASS_SIZE_MAX)
+            return HEARTH__CLASS_COUNT;
+        bytes = hearth__class_size(hearth__class_of(bytes));
+    }
+    return hearth__class_of(bytes);
+}
+
+static void fill_tables(struct hearth_exec *arena, uint32_t ratio, size_t granule)
+{
+    for (unsigned i = 0; i < HEARTH__CLASS_COUNT; i++) {
+        size_t most;
+        arena->rounded[i] = (uint8_t)rounded_class(i, granule);
+        if (__builtin_mul_overflow(hearth__class_size(i), (size_t)ratio, &most))
+            most = HEARTH__CLASS_SIZE_MAX;
+        arena->reach[i] = (uint8_t)hearth__class_floor(most);
+    }
+}
+
+static void set_plain_path(struct hearth_exec *arena)
+{
+    size_t cap = hearth__load_relaxed(&arena->retention_cap);
+    bool plain = arena->debug == 0 && cap > HEARTH__HELD_MAX;
+    arena->plain_alignment_log = plain ? HEARTH__ALIGNMENT_LOG_MIN : 0;
+}
+
+enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
+                                      struct hearth_exec **arena)
+{
+    struct hearth_exec_options options;
+    if (arena == NULL)
+        return hearth__misuse(HEARTH_INVALID, "hearth_exec_create", NULL, NULL);
+    enum hearth_status status = merge_options(given, &options);
+    if (status != HEARTH_OK)
+        return status;
+    struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_EXEC);
+    if (segment == NULL)
+        return HEARTH_NO_MEMORY;
+    struct hearth_exec *core = hearth__segment_core(segment);
+    hearth__bins_init(&core->bins);
+    memset(&core->cells, 0, sizeof core->cells);
+    core->allocator.ops = &hearth__exec_ops;
+    core->store = &core->bins.store;
+    hearth__slots_init(&core->slots, segment, options.slots);
+    core->debug = options.reserved;
+    core->held = 0;
+    core->running = 0;
+    core->backing = options.backing;
+    hearth_backing_ref(options.backing);
+    fill_tables(core, options.reuse_ratio, options.backing->ops.granule);
+    hearth__store_relaxed(&core->retention_cap, options.retention_cap);
+    set_plain_path(core);
+    hearth__store_relaxed(&core->backlog, NULL);
+    hearth__inbox_open(&core->inbox);
+    hearth__store_relaxed(&core->outstanding, OUTSTANDING_BIAS);
+    hearth__store_relaxed(&core->misuses, 0);
+    hearth__store_release(&segment->arena, &core->allocator);
+    hearth__section_init(&core->section, hearth__thread_token());
+    hearth__store_release(&core->owner, hearth__thread_token());
+    *arena = core;
+    return HEARTH_OK;
+}
+
+/* Nothing is out and nothing is retained: give the memory back. */
+static void finish(struct hearth_exec *arena)
+{
+    struct hearth_backing *backing = arena->backing;
+    hearth__bins_fini(&arena->bins);
+    hearth__slots_release(&arena->slots);
+    hearth_backing_unref(backing);
+}
+
+/* Settle what other threads queued; the arena is the caller's alone. */
+static void drain_all(struct hearth_exec *arena)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    hearth__section_resume(&arena->section);
+    arena->running++;
+    (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    hearth__exec_end(arena, &after);
+}
+
+static uint64_t live_now(const struct hearth_exec *arena)
+{
+    return hearth__weight_count(hearth__load_relaxed(&arena->cells.out_weight) -
+                                hearth__load_relaxed(&arena->cells.in_weight));
+}
+
+/* Close the inbox and give back all that is retained. */
+static void wind_up(struct hearth_exec *arena)
+{
+    hearth__store_relaxed(&arena->owner, HEARTH__OWNER_GONE);
+    drain_all(arena);
+    /* What came between is a chain of its own; after this nothing comes any more. */
+    hearth__store_release(&arena->backlog, hearth__inbox_close(&arena->inbox));
+    drain_all(arena);
+    hearth__section_resume(&arena->section);
+    (void)hearth__exec_trim_all(arena);
+    hearth__exec_leave(arena);
+}
+
+enum hearth_status hearth_exec_destroy(struct hearth_exec *arena)
+{
+    if (arena == NULL)
+        return HEARTH_OK;
+    drain_all(arena);
+    if (live_now(arena) != 0)
+        return HEARTH_BUSY;
+    wind_up(arena);
+    finish(arena);
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_detach(struct hearth_exec *arena, size_t *outstanding)
+{
+    uint64_t live = 0;
+    if (arena != NULL) {
+        wind_up(arena);
+        live = live_now(arena);
+        /* EDGE exec.outstanding, publish: the end of this thread's work on the arena. */
+        /* EDGE exec.outstanding, observe: that of all who came home before. */
+        uint64_t before = hearth__fetch_add_acq_rel(&arena->outstanding, live - OUTSTANDING_BIAS);
+        if (before + live == OUTSTANDING_BIAS)
+            finish(arena);
+    }
+    if (outstanding != NULL)
+        *outstanding = (size_t)live;
+    return HEARTH_OK;
+}
+
+void hearth__exec_came_home(struct hearth_exec *arena)
+{
+    /* EDGE exec.outstanding, publish: this thread's use of the arena. */
+    /* EDGE exec.outstanding, observe: the detacher's and all others' before it ends. */
+    if (hearth__fetch_sub_acq_rel(&arena->outstanding, 1) == 1)
+        finish(arena);
+}
+
+enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena)
+{
+    static const char call[] = "hearth_exec_release_owner";
+    if (arena == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
+    if (hearth__load_relaxed(&arena->owner) != hearth__thread_token())
+        return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
+    if (arena->running != 0 || hearth__section_busy(&arena->section))
+        return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
+    hearth__store_relaxed(&arena->section.gate, HEARTH__OWNER_NONE);
+    /* EDGE exec.owner, publish: everything that this owner did. */
+    hearth__store_release(&arena->owner, HEARTH__OWNER_NONE);
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_trim(struct hearth_exec *arena, size_t *released)
+{
+    static const char call[] = "hearth_exec_trim";
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (arena == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
+    enum hearth_status status = hearth__exec_begin(arena, call);
+    if (status != HEARTH_OK)
+        return status;
+    uint64_t before = hearth__load_relaxed(&arena->cells.given_bytes);
+    (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    (void)hearth__exec_trim_all(arena);
+    hearth__cell_add(&arena->cells.trims, 1);
+    hearth__exec_end(arena, &after);
+    (void)hearth_backing_purge(arena->backing);
+    if (released != NULL)
+        *released = (size_t)(hearth__load_relaxed(&arena->cells.given_bytes) - before);
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *arena, size_t bytes)
+{
+    static const char call[] = "hearth_exec_set_retention_cap";
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (arena == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
+    enum hearth_status status = hearth__exec_begin(arena, call);
+    if (status != HEARTH_OK)
+        return status;
+    hearth__store_relaxed(&arena->retention_cap, bytes);
+    set_plain_path(arena);
+    (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    hearth__exec_evict_to(arena, bytes, &after);
+    hearth__exec_end(arena, &after);
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena)
+{
+    static const char call[] = "hearth_exec_reset_peak";
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (arena == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
+    enum hearth_status status = hearth__exec_begin(arena, call);
+    if (status != HEARTH_OK)
+        return status;
+    struct hearth__exec_cells *cells = &arena->cells;
+    uint64_t out_size = hearth__load_relaxed(&cells->out_size);
+    hearth__store_relaxed(&cells->peak_at, out_size);
+    hearth__store_relaxed(&cells->peak, out_size - hearth__load_relaxed(&cells->in_size));
+    hearth__exec_end(arena, &after);
+    return HEARTH_OK;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Execution arena: reading the figures from any thread, without a lock and without the owner noticing.
+ *
+ * Order. Each "in" is read before the "out" it belongs to, and what is pending between the two: a return
+ * leaves the pending figure before it is counted in, so a reader may miss it for a moment, never count
+ * it twice. Differences can therefore not go below zero, but for wrong returns that are still queued:
+ * there they are held at zero.
+ */
+#include "concurrent/exec.h"
+
+#include "core/perturb.h"
+
+/* Attempts to see the backlog and the inbox in one piece. */
+#define PENDING_ATTEMPTS 4
+
+/* What is pending. A slot may move from the one chain to the other, by way of a user, while both are
+ * read; if either changed, read again. The tag in the inbox's head tells of every change. */
+static struct hearth__queued read_pending(const struct hearth_exec *arena)
+{
+    struct hearth__queued pending;
+    for (unsigned i = 0; i < PENDING_ATTEMPTS; i++) {
+        struct hearth_buf *backlog = hearth__load_acquire(&arena->backlog);
+        uint64_t head = hearth__load_acquire(&arena->inbox.head);
+        struct hearth__queued old = hearth__queued_from(backlog);
+        pending = hearth__queued_at(head);
+        pending.count += old.count;
+        pending.size += old.size;
+        pending.capacity += old.capacity;
+        if (hearth__load_acquire(&arena->backlog) == backlog &&
+            hearth__load_acquire(&arena->inbox.head) == head)
+            break;
+    }
+    return pending;
+}
+
+struct hearth__exec_reading hearth__exec_read(const struct hearth_exec *arena)
+{
+    const struct hearth__exec_cells *cells = &arena->cells;
+    struct hearth__exec_reading now;
+    /* EDGE exec.cells, observe: an "out" is at least as new as the "in" read before it. */
+#ifdef HEARTH_BROKEN_OUT_BEFORE_IN
+    now.out_weight = hearth__load_acquire(&cells->out_weight);
+    HEARTH__PERTURB("exec.cells");
+#endif
+    now.given_count = hearth__load_acquire(&cells->given_count);
+    now.given_bytes = hearth__load_acquire(&cells->given_bytes);
+    now.moves = hearth__load_acquire(&cells->moves);
+    now.gives = hearth__load_acquire(&cells->gives);
+    now.in_weight = hearth__load_acquire(&cells->in_weight);
+    now.in_size = hearth__load_acquire(&cells->in_size);
+    now.pending = read_pending(arena);
+    HEARTH__PERTURB("exec.cells");
+#ifndef HEARTH_BROKEN_OUT_BEFORE_IN
+    now.out_weight = hearth__load_acquire(&cells->out_weight);
+#endif
+    now.out_size = hearth__load_acquire(&cells->out_size);
+    now.obtained_count = hearth__load_acquire(&cells->obtained_count);
+    now.obtained_bytes = hearth__load_acquire(&cells->obtained_bytes);
+    return now;
+}
+
+bool hearth__exec_reading_equal(const struct hearth__exec_reading *a,
+                                const struct hearth__exec_reading *b)
+{
+    return a->out_weight == b->out_weight && a->out_size == b->out_size &&
+           a->in_weight == b->in_weight && a->in_size == b->in_size && a->gives == b->gives &&
+           a->moves == b->moves && a->obtained_count == b->obtained_count &&
+           a->obtained_bytes == b->obtained_bytes && a->given_count == b->given_count &&
+           a->given_bytes == b->given_bytes && a->pending.count == b->pending.count &&
+           a->pending.size == b->pending.size && a->pending.capacity == b->pending.capacity;
+}
+
+static uint64_t above_zero(uint64_t from, uint64_t minus)
+{
+    return from > minus ? from - minus : 0;
+}
+
+size_t hearth_exec_slots(const struct hearth_exec *arena)
+{
+    return arena == NULL ? 0 : arena->slots.limit;
+}
+
+size_t hearth_exec_retention_cap(const struct hearth_exec *arena)
+{
+    return arena == NULL ? 0 : hearth__load_relaxed(&arena->retention_cap);
+}
+
+size_t hearth_exec_peak_bytes(const struct hearth_exec *arena)
+{
+    return arena == NULL ? 0 : (size_t)hearth__load_relaxed(&arena->cells.peak);
+}
+
+struct hearth_allocator *hearth_exec_allocator(struct hearth_exec *arena)
+{
+    return arena == NULL ? NULL : &arena->allocator;
+}
+
+/* A getter: a difference of one reading. */
+#define GETTER(name, expression)                                                                   \
+    size_t hearth_exec_##name(const struct hearth_exec *arena)                                     \
+    {                                                                                              \
+        if (arena == NULL)                                                                         \
+            return 0;                                                                              \
+        struct hearth__exec_reading now = hearth__exec_read(arena);                                \
+        return (size_t)hearth__exec_##name(&now);                                                  \
+    }                                                                                              \
+    uint64_t hearth__exec_##name(const struct hearth__exec_reading *now)                           \
+    {                                                                                              \
+        return expression;                                                                         \
+    }
+
+/* Handed out and not taken in: live and pending together. */
+static size_t out_count(const struct hearth__exec_reading *now)
+{
+    return hearth__weight_count(now->out_weight - now->in_weight);
+}
+
+static size_t out_capacity(const struct hearth__exec_reading *now)
+{
+    return hearth__weight_capacity(now->out_weight - now->in_weight);
+}
+
+GETTER(live_count, above_zero(out_count(now), now->pending.count))
+GETTER(live_bytes, above_zero(now->out_size, now->in_size + now->pending.size))
+GETTER(live_capacity, above_zero(out_capacity(now), now->pending.capacity))
+GETTER(pending_count, now->pending.count)
+GETTER(pending_bytes, now->pending.capacity)
+GETTER(retained_count, above_zero(now->obtained_count - now->given_count, out_count(now)))
+GETTER(retained_bytes, above_zero(now->obtained_bytes - now->given_bytes, out_capacity(now)))
+GETTER(footprint, now->obtained_bytes - now->given_bytes)
+
+uint64_t hearth__exec_allocs(const struct hearth__exec_reading *now)
+{
+    return now->gives - now->moves + out_count(now);
+}
+
+uint64_t hearth__exec_frees(const struct hearth__exec_reading *now)
+{
+    return hearth__exec_allocs(now) - hearth__exec_live_count(now);
+}
+
+const char *hearth__exec_check(const struct hearth_exec *arena)
+{
+    size_t slots;
+    size_t bytes;
+    struct hearth__exec_reading now = hearth__exec_read(arena);
+    arena->store->ops->count(arena->store, &slots, &bytes);
+    if (slots != hearth__exec_retained_count(&now))
+        return "the store's slots are not the retained count";
+    if (bytes != hearth__exec_retained_bytes(&now))
+        return "the store's bytes are not the retained bytes";
+    if (hearth__weight_capacity(arena->held) != hearth__exec_footprint(&now))
+        return "held is not the footprint";
+    if (hearth__exec_live_capacity(&now) + hearth__exec_retained_bytes(&now) +
+            hearth__exec_pending_bytes(&now) !=
+        hearth__exec_footprint(&now))
+        return "live, retained and pending capacity do not add up to the footprint";
+    if (hearth__slots_unused(&arena->slots) + slots + out_count(&now) != arena->slots.made)
+        return "slots got lost";
+    return NULL;
+}

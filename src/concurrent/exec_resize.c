@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Execution arena: changing a live buffer's size. Within the capacity nothing moves; beyond it the slot
+ * exchanges its storage with one that has enough, and keeps its address and generation. */
+#include "concurrent/exec.h"
+
+#include "core/misuse.h"
+
+#include <string.h>
+
+#define CALL "hearth_buf_resize"
+
+static void count_resize(struct hearth_exec *arena, struct hearth_buf *buf, size_t size)
+{
+    struct hearth__exec_cells *cells = &arena->cells;
+    size_t old = hearth__load_relaxed(&buf->size);
+    if (size >= old)
+        hearth__exec_count_out(cells, size - old);
+    else
+        hearth__exec_count_in(cells, old - size);
+    hearth__store_relaxed(&buf->size, size);
+}
+
+/* Inside the section: `spare` has the storage that `buf` shall get, and gets the old one. */
+static void exchange(struct hearth_exec *arena, struct hearth_buf *buf, struct hearth_buf *spare,
+                     size_t size, bool keep)
+{
+    struct hearth__exec_cells *cells = &arena->cells;
+    size_t old = hearth__load_relaxed(&buf->size);
+    if (keep)
+        memcpy(hearth__load_relaxed(&spare->data), hearth__load_relaxed(&buf->data),
+               old < size ? old : size);
+    hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&spare->weight));
+    hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
+    hearth__buf_swap_storage(buf, spare);
+    buf->flags = 0;
+    spare->flags = 0;
+    spare->stamp = hearth__load_relaxed(&cells->gives);
+    hearth__cell_add(&cells->gives, 1);
+    hearth__cell_add(&cells->moves, 1);
+    count_resize(arena, buf, size);
+    uint64_t generation = hearth__word_generation(hearth__load_relaxed(&spare->state));
+    hearth__store_relaxed(&spare->state, hearth__word(generation, HEARTH__FREE));
+}
+
+/* Whether the slot still is what the caller asked to resize: while the section was left or returns were
+ * taken in, somebody's wrong return of it may have been, too. */
+static bool unchanged(const struct hearth_buf *buf, uint64_t word)
+{
+    return hearth__load_relaxed(&buf->state) == word && !hearth__exec_is_queued(buf);
+}
+
+/* Inside the section: storage of a slot's own for `want`, or, when slots ran out, for a stand-in. */
+static enum hearth_status find_storage(struct hearth_exec *arena, const struct hearth__want *want,
+                                       struct hearth_buf *stand_in, struct hearth_buf **spare)
+{
+    *spare = arena->store->ops->take(arena->store, want);
+    if (*spare != NULL)
+        return HEARTH_OK;
+    enum hearth_status status = hearth__exec_obtain(arena, want, spare);
+    if (status != HEARTH_NO_SLOT)
+        return status;
+    *spare = stand_in;
+    return hearth__exec_fill(arena, want, stand_in);
+}
+
+static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf *buf,
+                                    uint64_t word, const struct hearth__want *want, size_t size,
+                                    bool keep, bool *more)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    struct hearth_buf stand_in = {.index = buf->index};
+    struct hearth_buf *spare = NULL;
+    *more = false;
+    enum hearth_status status = hearth__exec_begin(arena, CALL);
+    if (status != HEARTH_OK)
+        return status;
+    (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    status = unchanged(buf, word) ? find_storage(arena, want, &stand_in, &spare) : HEARTH_STALE;
+    if (status == HEARTH_OK) {
+        if (unchanged(buf, word))
+            exchange(arena, buf, spare, size, keep);
+        else
+            status = HEARTH_STALE;
+        if (spare == &stand_in)
+            hearth__exec_empty(arena, &stand_in);
+        else
+            hearth__exec_keep(arena, spare, &after);
+    }
+    *more = after.chain != NULL;
+    hearth__exec_end(arena, &after);
+    return status;
+}
+
+static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t word,
+                               size_t size, bool keep)
+{
+    struct hearth__want want;
+    bool more;
+    if (!hearth__exec_want(arena, size, buf->alignment_log, &want))
+        return HEARTH_OVERFLOW;
+    enum hearth_status status = move_once(arena, buf, word, &want, size, keep, &more);
+    if (status == HEARTH_NO_MEMORY && more)
+        status = move_once(arena, buf, word, &want, size, keep, &more);
+    return status == HEARTH_STALE ? hearth__exec_misuse(arena, status, CALL, buf) : status;
+}
+
+enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hearth_buf *buf,
+                                       size_t size, bool keep)
+{
+    struct hearth_exec *arena = hearth__exec_of(self);
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (!hearth__slot_in(buf, self))
+        return hearth__exec_misuse(arena, HEARTH_FOREIGN, CALL, buf);
+    /* Before the arena is claimed: a wrong call changes nothing. */
+    uint64_t word = hearth__load_acquire(&buf->state);
+    if (hearth__word_state(word) != HEARTH__LIVE)
+        return hearth__exec_misuse(arena, hearth__buf_not_live(word), CALL, buf);
+    enum hearth_status status = hearth__exec_begin(arena, CALL);
+    if (status != HEARTH_OK)
+        return status;
+    bool live = unchanged(buf, word);
+    bool fits = live && size <= hearth__buf_capacity(buf);
+    if (fits)
+        count_resize(arena, buf, size);
+    hearth__exec_end(arena, &after);
+    if (!live)
+        return hearth__exec_misuse(arena, HEARTH_STALE, CALL, buf);
+    return fits ? HEARTH_OK : move(arena, buf, word, size, keep);
+}

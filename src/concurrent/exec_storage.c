@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Execution arena: misses, eviction, trim. Everything here may call the backing, and does so with the
+ * section left, so that a slow backing holds up nobody who wants to visit.
+ */
+#include "concurrent/exec.h"
+
+#include "core/conf.h"
+#include "core/misuse.h"
+
+#include <string.h>
+
+#define PAGE_ALIGNMENT ((size_t)4096)
+
+/* Alignments beyond a page make every backing lend at least this much. */
+#define WIDE_ALIGNMENT_BYTES ((size_t)16 << 10)
+
+/* Slots whose storage is given back between two looks at the section. */
+#define TRIM_STEP 64
+
+/* Poison for storage that is free: a pattern that is no plausible pointer, count or float. */
+#define POISON_FREE 0xdb
+
+bool hearth__exec_want(const struct hearth_exec *arena, size_t size, unsigned alignment_log,
+                       struct hearth__want *want)
+{
+    size_t bytes = size == 0 ? 1 : size;
+    if (alignment_log > HEARTH__ALIGNMENT_LOG_MIN) {
+        size_t alignment = (size_t)1 << alignment_log;
+        if (alignment > PAGE_ALIGNMENT && bytes < WIDE_ALIGNMENT_BYTES)
+            bytes = WIDE_ALIGNMENT_BYTES;
+        size_t unit = alignment < PAGE_ALIGNMENT ? alignment : PAGE_ALIGNMENT;
+        if (__builtin_add_overflow(bytes, unit - 1, &bytes))
+            return false;
+        bytes &= ~(unit - 1);
+    }
+    if (bytes > HEARTH__CLASS_SIZE_MAX)
+        return false;
+    unsigned rounded = arena->rounded[hearth__class_of(bytes)];
+    if (rounded == HEARTH__CLASS_COUNT)
+        return false;
+    want->size_class = rounded;
+    want->bytes = hearth__class_size(rounded);
+    want->last_class = arena->reach[rounded];
+    want->alignment_log = alignment_log;
+    return true;
+}
+
+/* A slot without storage. The section is left around the kernel's help. */
+static enum hearth_status take_slot(struct hearth_exec *arena, struct hearth_buf **slot)
+{
+    bool grow;
+    while ((*slot = hearth__slots_take(&arena->slots, &grow)) == NULL) {
+        if (!grow)
+            return HEARTH_NO_SLOT;
+        hearth__exec_leave(arena);
+        struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_SLOTS);
+        hearth__section_resume(&arena->section);
+        if (segment == NULL)
+            return HEARTH_NO_MEMORY;
+        /* A signal handler may have added one meanwhile; its slots come first. */
+        *slot = hearth__slots_take(&arena->slots, &grow);
+        if (*slot != NULL || !grow) {
+            hearth__segment_release(segment);
+            return *slot != NULL ? HEARTH_OK : HEARTH_NO_SLOT;
+        }
+        hearth__slots_add(&arena->slots, segment, &arena->allocator);
+    }
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth__exec_prepare_aligned(struct hearth_exec *arena)
+{
+    if (arena->bins.aligned != NULL)
+        return HEARTH_OK;
+    hearth__exec_leave(arena);
+    struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_BINS);
+    hearth__section_resume(&arena->section);
+    if (segment == NULL)
+        return HEARTH_NO_MEMORY;
+    if (arena->bins.aligned == NULL)
+        hearth__bins_add_aligned(&arena->bins, segment);
+    else
+        hearth__segment_release(segment);
+    return HEARTH_OK;
+}
+
+static void count_given(struct hearth_exec *arena, size_t bytes)
+{
+    arena->held -= hearth__weight_of(1, bytes);
+    hearth__cell_add(&arena->cells.given_count, 1);
+    hearth__cell_add(&arena->cells.given_bytes, bytes);
+}
+
+/* More than an arena can hold is refused without giving up what it retains. */
+static bool plausible(const struct hearth_exec *arena, const struct hearth__want *want)
+{
+    return want->bytes <= HEARTH__HELD_MAX - hearth__weight_capacity(arena->held);
+}
+
+enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hearth__want *want,
+                                     struct hearth_buf *slot)
+{
+    size_t alignment = (size_t)1 << want->alignment_log;
+    struct hearth_segment segment;
+    if (!plausible(arena, want))
+        return HEARTH_NO_MEMORY;
+    hearth__exec_leave(arena);
+    enum hearth_status status =
+        hearth__backing_acquire(arena->backing, want->bytes, alignment, &segment);
+    if (status != HEARTH_OK) {
+        hearth__section_resume(&arena->section);
+        bool gained = hearth__exec_trim_all(arena) != 0;
+        hearth__exec_leave(arena);
+        if (gained) {
+            (void)hearth_backing_purge(arena->backing);
+            status = hearth__backing_acquire(arena->backing, want->bytes, alignment, &segment);
+        }
+    }
+    if (status == HEARTH_OK) {
+        status = hearth__buf_attach(slot, &segment, want->alignment_log);
+        if (status != HEARTH_OK)
+            hearth__backing_release(arena->backing, &segment);
+    }
+    hearth__section_resume(&arena->section);
+    if (status != HEARTH_OK)
+        return status;
+    hearth__cell_add(&arena->cells.obtained_count, 1);
+    hearth__cell_add(&arena->cells.obtained_bytes, segment.length);
+    hearth__cell_add(&arena->cells.misses, 1);
+    arena->held += hearth__weight_of(1, segment.length);
+    return HEARTH_OK;
+}
+
+void hearth__exec_empty(struct hearth_exec *arena, struct hearth_buf *slot)
+{
+    struct hearth_segment segment;
+    hearth__buf_detach(slot, &segment);
+    hearth__exec_leave(arena);
+    hearth__backing_release(arena->backing, &segment);
+    hearth__section_resume(&arena->section);
+    count_given(arena, segment.length);
+}
+
+/* Slots ran out: any sufficient free buffer serves, the smallest first; else the largest one gets larger
+ * storage. */
+static enum hearth_status reuse_any(struct hearth_exec *arena, const struct hearth__want *want,
+                                    struct hearth_buf **buf)
+{
+    struct hearth__want any = *want;
+    any.last_class = HEARTH__CLASS_COUNT - 1;
+    *buf = arena->store->ops->take(arena->store, &any);
+    if (*buf != NULL)
+        return HEARTH_OK;
+    struct hearth_buf *largest = arena->store->ops->take_largest(arena->store);
+    if (largest == NULL)
+        return HEARTH_NO_SLOT;
+    uintptr_t address = (uintptr_t)hearth__load_relaxed(&largest->data);
+    if (hearth__buf_capacity(largest) >= want->bytes &&
+        address % ((size_t)1 << want->alignment_log) == 0) {
+        /* Its address happens to do. From now on it has to: a resize asks for as much. */
+        if (largest->alignment_log < want->alignment_log)
+            largest->alignment_log = (uint8_t)want->alignment_log;
+        *buf = largest;
+        return HEARTH_OK;
+    }
+    /* A stand-in receives the new storage first, so that there is no need to part with the old one
+     * before the new one is there. */
+    struct hearth_buf stand_in = {.index = largest->index};
+    enum hearth_status status = hearth__exec_fill(arena, want, &stand_in);
+    if (status == HEARTH_OK) {
+        hearth__buf_swap_storage(largest, &stand_in);
+        hearth__exec_empty(arena, &stand_in);
+    } else if (!plausible(arena, want)) {
+        arena->store->ops->give(arena->store, largest);
+        return status;
+    } else {
+        /* The old storage is the last that can be given back. */
+        hearth__exec_empty(arena, largest);
+        status = hearth__exec_fill(arena, want, largest);
+    }
+    if (status != HEARTH_OK) {
+        hearth__slots_put(&arena->slots, largest);
+        return status;
+    }
+    *buf = largest;
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct hearth__want *want,
+                                       struct hearth_buf **buf)
+{
+    struct hearth_buf *slot;
+    enum hearth_status status = take_slot(arena, &slot);
+    if (status != HEARTH_OK)
+        return status == HEARTH_NO_SLOT ? reuse_any(arena, want, buf) : status;
+    status = hearth__exec_fill(arena, want, slot);
+    if (status != HEARTH_OK) {
+        hearth__slots_put(&arena->slots, slot);
+        return status;
+    }
+    *buf = slot;
+    return HEARTH_OK;
+}
+
+void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
+                           struct hearth__exec_after *after)
+{
+    size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
+    for (const struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next)
+        retained -= hearth__buf_capacity(buf); /* on its way out already */
+    while (retained > limit) {
+        struct hearth_buf *victim = arena->store->ops->evict(arena->store);
+        if (victim == NULL)
+            return;
+        retained -= hearth__buf_capacity(victim);
+        hearth__cell_add(&arena->cells.evictions, 1);
+        hearth__exec_chain_push(after, victim);
+    }
+}
+
+void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
+                       struct hearth__exec_after *after)
+{
+    size_t cap = hearth__load_relaxed(&arena->retention_cap);
+    size_t capacity = hearth__buf_capacity(buf);
+    if (capacity > cap) {
+        hearth__cell_add(&arena->cells.bypasses, 1);
+        hearth__exec_chain_push(after, buf);
+        return;
+    }
+    if ((arena->debug & HEARTH__DEBUG_POISON) != 0)
+        memset(hearth__load_relaxed(&buf->data), POISON_FREE, capacity);
+    arena->store->ops->give(arena->store, buf);
+    hearth__exec_evict_to(arena, cap, after);
+}
+
+void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    if (after->chain == NULL)
+        return;
+    for (struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next) {
+        struct hearth_segment segment;
+        hearth__buf_detach(buf, &segment);
+        hearth__backing_release(arena->backing, &segment);
+        /* For the count below: a slot without storage has no use for its logical size. */
+        hearth__store_relaxed(&buf->size, segment.length);
+    }
+    hearth__section_resume(&arena->section);
+    struct hearth_buf *next;
+    for (struct hearth_buf *buf = after->chain; buf != NULL; buf = next) {
+        next = buf->next;
+        count_given(arena, hearth__load_relaxed(&buf->size));
+        hearth__store_relaxed(&buf->size, 0);
+        hearth__slots_put(&arena->slots, buf);
+    }
+    hearth__exec_leave(arena);
+    after->chain = NULL;
+}
+
+size_t hearth__exec_trim_all(struct hearth_exec *arena)
+{
+    size_t released = 0;
+    for (;;) {
+        struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+        struct hearth_buf *buf = NULL;
+        for (unsigned i = 0; i < TRIM_STEP; i++) {
+            buf = arena->store->ops->take_largest(arena->store);
+            if (buf == NULL)
+                break;
+            released += hearth__buf_capacity(buf);
+            hearth__exec_chain_push(&after, buf);
+        }
+        hearth__exec_leave(arena);
+        hearth__exec_release_chain(arena, &after);
+        hearth__section_resume(&arena->section);
+        if (buf == NULL)
+            return released;
+    }
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The owner's section: the mark that says "the owner is inside", and the look that tells the owner of
+ * anything out of the ordinary, such as a thread that visits its cache.
+ *
+ * The owner marks itself busy with a plain store, keeps the compiler from moving the look above it, and
+ * looks at the attention word. On the processor the store may still pass the load; a visitor makes up
+ * for that with one membarrier between raising its flag and reading the mark, so that the owner pays
+ * for no fence. There are no visitors yet; their bit will be one more reason in the same word, so the
+ * cost is paid from the start.
+ *
+ * The mark is one value of the gate. Its other values are owners: while the gate shows the token of the
+ * calling thread, the thread owns the arena and nobody is inside, so one compare opens the plain path.
+ *
+ * The mark is cleared before anything that can block or run foreign code: backings, system calls, the
+ * misuse callback. An operation that finds its own thread's mark set was called from a signal handler
+ * in the middle of another one; it must not touch what the mark guards.
+ */
+#ifndef HEARTH_CONCURRENT_SECTION_H
+#define HEARTH_CONCURRENT_SECTION_H
+
+#include "concurrent/thread.h"
+#include "core/atomic.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The value of a gate while somebody is inside. Else it is the owner word's: a token, or nobody's. */
+#define HEARTH__GATE_BUSY ((uint64_t)1)
+
+static_assert(HEARTH__GATE_BUSY < HEARTH__OWNER_NONE, "the mark is told from owners");
+
+/* Reasons to look up. */
+#define HEARTH__ATTENTION_INBOX 1u /* other threads returned something that was not taken in */
+
+struct hearth__section {
+    _Atomic(uint64_t) gate;      /* writer: the owner */
+    _Atomic(uint32_t) attention; /* writer: any, by read-modify-write */
+};
+
+/* The only stand-alone fence of the library: for the compiler, against signal handlers and visitors. */
+static inline void hearth__section_barrier(void)
+{
+    /* Sequentially consistent, for a store before a load; it emits no instruction. */
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void hearth__section_init(struct hearth__section *section, uint64_t gate)
+{
+    hearth__store_relaxed(&section->attention, 0);
+    hearth__store_relaxed(&section->gate, gate);
+}
+
+/* Leave; `gate` opens the plain path to the thread whose token it is, or to nobody. */
+static inline void hearth__section_leave(struct hearth__section *section, uint64_t gate)
+{
+    hearth__store_release(&section->gate, gate);
+}
+
+/* Enter by the plain path: true if the gate shows `token` and nothing asks for attention. Leave with
+ * the same token. */
+static inline bool hearth__section_enter_plain(struct hearth__section *section, uint64_t token)
+{
+    if (hearth__unlikely(hearth__load_relaxed(&section->gate) != token))
+        return false;
+    hearth__store_relaxed(&section->gate, HEARTH__GATE_BUSY);
+    hearth__section_barrier();
+    /* Acquire: what asks for attention is to be seen, too. */
+    if (hearth__unlikely(hearth__load_acquire(&section->attention) != 0)) {
+        hearth__section_leave(section, token);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the calling thread, being the owner, is inside already. */
+static inline bool hearth__section_busy(const struct hearth__section *section)
+{
+    return hearth__load_acquire(&section->gate) == HEARTH__GATE_BUSY;
+}
+
+/* Enter by the general path, as the owner; or enter again after a backing call in mid-operation. */
+static inline void hearth__section_resume(struct hearth__section *section)
+{
+    hearth__store_relaxed(&section->gate, HEARTH__GATE_BUSY);
+    hearth__section_barrier();
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of a backing: a table of operations, a reference count, and the counters that every
+ * backing has. Calls come from any thread; the counters are relaxed read-modify-writes because
+ * nothing on a warm path gets here.
+ */
+#ifndef HEARTH_CORE_BACKING_H
+#define HEARTH_CORE_BACKING_H
+
+#include "core/atomic.h"
+
+#include <hearth/backing.h>
+
+#include <stdbool.h>
+
+struct hearth_backing {
+    struct hearth_backing_ops ops; /* a copy: optional members are set or NULL */
+    void *context;
+    /* References held by users and arenas. Segments do not count: their arenas do. */
+    _Atomic(uint64_t) references;
+    _Atomic(uint64_t) acquire_calls;
+    _Atomic(uint64_t) acquire_failures;
+    _Atomic(uint64_t) release_calls;
+    _Atomic(uint64_t) purge_calls;
+    _Atomic(uint64_t) acquired_bytes;
+    _Atomic(uint64_t) released_bytes;
+};
+
+/* Segments of this size and more are aligned to it and may get huge pages. */
+#define HEARTH__HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+/* Whether to align and to advise, resolved against the system's mode. */
+struct hearth__huge_policy {
+    bool align;
+    bool advise;
+};
+
+struct hearth__huge_policy hearth__huge_policy(const struct hearth_backing_options *options);
+
+/* INVALID unless options (may be NULL) are ones this library knows. */
+enum hearth_status hearth__backing_options_check(const struct hearth_backing_options *options);
+
+/* Borrow a segment and count it. The size is rounded up to the backing's granule; a segment that is
+ * shorter, less aligned, or no multiple of the granule is refused. */
+enum hearth_status hearth__backing_acquire(struct hearth_backing *backing, size_t bytes,
+                                           size_t alignment, struct hearth_segment *segment);
+
+void hearth__backing_release(struct hearth_backing *backing, const struct hearth_segment *segment);
+
+#endif

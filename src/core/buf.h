@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The buffer descriptor, its state word, and its storage.
+ *
+ * A slot is 128 bytes in a metadata segment (meta.h) that is never unmapped, so any thread may read
+ * the words of any slot at any time; what they mean is decided by the state word.
+ */
+#ifndef HEARTH_CORE_BUF_H
+#define HEARTH_CORE_BUF_H
+
+#include "core/atomic.h"
+
+#include <hearth/allocator.h>
+#include <hearth/backing.h>
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The state word: {generation : 43, state : 3, count : 18}. The generation moves at each return and
+ * never restarts: at its last value the slot is retired (43 bits last a day of one slot being
+ * returned a hundred million times a second). The count is the references of a lease.
+ */
+enum hearth__state {
+    HEARTH__UNUSED = 0, /* no storage */
+    HEARTH__LIVE = 1,
+    HEARTH__LEASED = 2,
+    HEARTH__RETURNING = 3,
+    HEARTH__CACHED = 4,
+    HEARTH__FREE = 5, /* storage retained */
+    HEARTH__EVICTED = 6,
+};
+
+#define HEARTH__COUNT_BITS 18
+#define HEARTH__STATE_BITS 3
+#define HEARTH__GENERATION_SHIFT (HEARTH__COUNT_BITS + HEARTH__STATE_BITS)
+#define HEARTH__GENERATION_MAX (UINT64_MAX >> HEARTH__GENERATION_SHIFT)
+
+static inline uint64_t hearth__word(uint64_t generation, enum hearth__state state)
+{
+    return generation << HEARTH__GENERATION_SHIFT | (uint64_t)state << HEARTH__COUNT_BITS;
+}
+
+static inline uint64_t hearth__word_generation(uint64_t word)
+{
+    return word >> HEARTH__GENERATION_SHIFT;
+}
+
+static inline enum hearth__state hearth__word_state(uint64_t word)
+{
+    return (enum hearth__state)(word >> HEARTH__COUNT_BITS & ((1u << HEARTH__STATE_BITS) - 1));
+}
+
+/* The segment a buffer's storage lies in, as the backing described it. Storage is always {segment,
+ * offset, length}, so that a store may split segments; the length is the buffer's capacity. */
+struct hearth__storage {
+    void *base;
+    size_t length;
+    uint64_t cookie;
+};
+
+/*
+ * A weight counts buffers and their capacity in one word: {capacity / 64 : 38, count : 26}. Weights are
+ * added and subtracted whole; a difference is right, modulo 2^64, as long as what it describes is
+ * below 2^26 buffers and 2^44 bytes, which HEARTH__SLOTS_MAX and HEARTH__HELD_MAX see to.
+ */
+typedef uint64_t hearth__weight;
+
+#define HEARTH__WEIGHT_COUNT_BITS 26
+#define HEARTH__WEIGHT_UNIT ((size_t)64)
+#define HEARTH__HELD_MAX (((size_t)1 << 44) - 1)
+
+/* capacity: a multiple of HEARTH__WEIGHT_UNIT. */
+static inline hearth__weight hearth__weight_of(size_t count, size_t capacity)
+{
+    return (hearth__weight)(capacity / HEARTH__WEIGHT_UNIT) << HEARTH__WEIGHT_COUNT_BITS | count;
+}
+
+static inline size_t hearth__weight_count(hearth__weight weight)
+{
+    return (size_t)(weight & (((hearth__weight)1 << HEARTH__WEIGHT_COUNT_BITS) - 1));
+}
+
+static inline size_t hearth__weight_capacity(hearth__weight weight)
+{
+    return (size_t)(weight >> HEARTH__WEIGHT_COUNT_BITS) * HEARTH__WEIGHT_UNIT;
+}
+
+/* A return by a thread that does not own the arena, packed: {generation : 43, overtaken : 20,
+ * queued : 1}. See concurrent/inbox.c. */
+#define HEARTH__QUEUED ((uint64_t)1)
+#define HEARTH__OVERTAKEN_SHIFT 1
+#define HEARTH__OVERTAKEN_ONE ((uint64_t)1 << HEARTH__OVERTAKEN_SHIFT)
+#define HEARTH__OVERTAKEN_MASK ((((uint64_t)1 << HEARTH__GENERATION_SHIFT) - 1) & ~HEARTH__QUEUED)
+
+struct hearth_buf {
+    /* Writer: the holder by plain stores; CAS where several may race (leases, detached arenas). */
+    _Atomic(uint64_t) state;
+    /* Writer: whoever attaches or detaches storage. Read by hearth_buf_of() at any time. */
+    _Atomic(void *) data;
+    /* Logical bytes, and the weight of the usable ones. Writer: the holder, the owner. Atomic because a
+     * stale return may read them while the rightful holder writes; what it reads then only feeds a
+     * statistic. */
+    _Atomic(size_t) size;
+    _Atomic(hearth__weight) weight; /* of the capacity; 0 without storage */
+    /* Owner of the list the slot is on: the arena's owner. */
+    struct hearth_buf *next; /* towards less recently freed; also links chains and unused slots */
+    struct hearth_buf *prev; /* towards more recently freed */
+    uint64_t stamp;          /* the arena's count of returns when it was freed */
+    uint32_t index;          /* process-wide slot number, never 0 */
+    uint16_t size_class;     /* of the capacity, rounded down */
+    uint8_t alignment_log;   /* of the request the storage was made for; 6 for default */
+    uint8_t flags;           /* HEARTH__BUF_* */
+
+    /* Second line: cold, or touched by other threads. */
+
+    /* Writer: CAS by returning threads, exchange by the owner's drain. See concurrent/inbox.c. */
+    _Atomic(uint64_t) returned;
+    struct hearth_buf *inbox_next; /* writer: the thread that queued the slot */
+    /* Totals of the slot and all below it in the inbox chain. Writer: the thread that queues it. */
+    _Atomic(size_t) queued_size;
+    _Atomic(size_t) queued_capacity;
+    _Atomic(uint32_t) queued_count;
+    uint32_t offset; /* of the data in its segment, in units of 64 bytes */
+    struct hearth__storage storage;
+};
+
+static inline size_t hearth__buf_capacity(const struct hearth_buf *buf)
+{
+    return hearth__weight_capacity(hearth__load_relaxed(&buf->weight));
+}
+
+/* The storage reads as zero: fresh from a backing that says so, and not handed out since. */
+#define HEARTH__BUF_ZERO 1u
+
+#define HEARTH__SLOT_SHIFT 7
+#define HEARTH__SLOT_BYTES (1 << HEARTH__SLOT_SHIFT)
+#define HEARTH__ALIGNMENT_LOG_MIN 6
+#define HEARTH__ALIGNMENT_LOG_MAX 21
+
+static_assert(sizeof(struct hearth_buf) == HEARTH__SLOT_BYTES, "slots are two cache lines");
+static_assert(offsetof(struct hearth_buf, returned) == 64, "remote words have a line of their own");
+
+/* Attach storage to an unused slot that the caller owns, and make its data findable. Returns NO_MEMORY
+ * when the address table cannot grow; nothing is attached then. */
+enum hearth_status hearth__buf_attach(struct hearth_buf *buf, const struct hearth_segment *segment,
+                                      unsigned alignment_log);
+
+/* Take a slot's storage off it; the slot keeps its generation and has no data afterwards. */
+void hearth__buf_detach(struct hearth_buf *buf, struct hearth_segment *segment);
+
+/* Exchange the storage of two slots that the caller owns. */
+void hearth__buf_swap_storage(struct hearth_buf *a, struct hearth_buf *b);
+
+/* The status for a return, resize or export of a slot whose word is not LIVE. */
+enum hearth_status hearth__buf_not_live(uint64_t word);
+
+#endif
