@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""check_json.py CHECK ARGUMENT...: one check of the hearth command's JSON on standard input."""
+import json
+import os
+import sys
+
+REPLAY_KEYS = {
+    "trace", "name", "allocator", "backing", "threads", "trace_threads", "warmup", "runs",
+    "engine_runs_per_pass", "errors", "minor_faults_per_run", "backing_calls_per_run",
+    "page_events_per_run", "ops_per_run", "ms_per_run", "ns_per_op", "peak_live_bytes",
+    "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed",
+}
+
+# Logical peak, engine runs and trace threads of each shipped trace, counted independently.
+TRACES = {
+    "cls": (487464, 2, 1), "det320": (11673600, 2, 1), "det640": (46694400, 2, 1),
+    "det640_parallel": (46694400, 2, 2), "detvar": (46694400, 12, 1), "rec": (2949120, 2, 1),
+    "vad": (10256, 4, 1),
+}
+
+# What the project promises; the others have no bound of their own.
+FOOTPRINT = {"det640": 2.1, "detvar": 2.5}
+
+
+def check_row(row, path, allocator, threads, runs):
+    assert set(row) == REPLAY_KEYS, sorted(set(row) ^ REPLAY_KEYS)
+    name = os.path.basename(path)[:-len(".csv")]
+    peak, engine_runs, trace_threads = TRACES[name]
+    assert row["trace"] == path and row["name"] == name, row
+    assert row["allocator"] == allocator and row["threads"] == threads, row
+    assert row["runs"] == runs and row["engine_runs_per_pass"] == engine_runs, row
+    assert row["trace_threads"] == trace_threads and row["peak_live_bytes"] == peak, row
+    assert row["errors"] == 0, row
+    assert row["ms_per_run"] > 0 and row["ns_per_op"] >= 0, row
+    ratio = row["footprint_bytes"] / (peak * threads)
+    assert abs(row["footprint_over_peak_live"] - ratio) <= 1e-6 * max(ratio, 1), row
+    if allocator == "hearth":
+        assert row["footprint_over_peak_live"] >= 1, row
+        assert row["footprint_over_peak_live"] <= FOOTPRINT.get(name, float("inf")), row
+        assert isinstance(row["backing"], str), row
+    else:
+        assert row["backing"] is None and row["page_events_per_run"] is None, row
+        assert row["backing_calls_per_run"] == row["ops_per_run"], row
+
+
+def replay(rows, path, allocator, threads, runs, lenient):
+    """lenient: do not check that warm runs cost nothing."""
+    threads = [int(n) for n in threads.split(",")]
+    assert [row["threads"] for row in rows] == threads, rows
+    for row in rows:
+        check_row(row, path, allocator, row["threads"], int(runs))
+        if allocator == "hearth":
+            assert row["backing_calls_per_run"] == 0 and row["page_events_per_run"] == 0, row
+        if allocator == "hearth" and lenient != "yes":
+            # A stray fault per ten runs is the kernel's business.
+            assert row["minor_faults_per_run"] <= 0.1, row
+            assert row["warmup_passes_needed"] in (0, 1, 2, 3), row
+
+
+def backing(rows, name):
+    assert [row["backing"] for row in rows] == [name], rows
+
+
+def peak(rows, wanted):
+    assert [row["peak_live_bytes"] for row in rows] == [int(wanted)], rows
+    assert [row["errors"] for row in rows] == [0], rows
+
+
+def errors(rows):
+    assert all(row["errors"] > 0 for row in rows), rows
+
+
+def doctor(report):
+    assert set(report) == {"hearth", "findings"}, report
+    names = [finding["name"] for finding in report["findings"]]
+    assert len(set(names)) == len(names), names
+    wanted = {"hearth", "HEARTH_CONF", "backing", "jemalloc", "page size", "thp", "thp defrag",
+              "overcommit", "max_map_count", "address space limit", "locked memory limit",
+              "cgroup memory limit", "membarrier", "cores", "cpu quota"}
+    assert wanted <= set(names), wanted - set(names)
+    for entry in report["findings"]:
+        assert set(entry) == {"name", "level", "value", "advice"}, entry
+        assert entry["level"] in ("ok", "note", "warn") and entry["value"], entry
+        # Who reads a note or a warning must be told what to do; "ok" needs no advice.
+        assert (entry["advice"] != "") == (entry["level"] != "ok"), entry
+
+
+def finding(report, name, level, text):
+    entry = next(f for f in report["findings"] if f["name"] == name)
+    assert entry["level"] == level, entry
+    assert text in entry["value"], entry
+
+
+def main():
+    checks = {f.__name__: f for f in (replay, backing, peak, errors, doctor, finding)}
+    try:
+        checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])
+    except (AssertionError, KeyError, ValueError) as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+main()

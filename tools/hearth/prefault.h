@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the tool itself that takes part in a measurement. It comes straight from mmap, so that
+ * it stays out of the allocator under test, and its pages are present before anything is measured.
+ */
+#ifndef HEARTH_TOOL_PREFAULT_H
+#define HEARTH_TOOL_PREFAULT_H
+
+#include <stddef.h>
+
+/** Zeroed, resident memory for `count` items of `bytes` each; NULL when there is none. */
+void *prefault_alloc(size_t count, size_t bytes);
+
+/** NULL is fine. `count` and `bytes` as they were given to prefault_alloc(). */
+void prefault_free(void *memory, size_t count, size_t bytes);
+
+#endif

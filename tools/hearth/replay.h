@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One measurement: a trace, an allocator, a number of clones. */
+#ifndef HEARTH_TOOL_REPLAY_H
+#define HEARTH_TOOL_REPLAY_H
+
+#include "replay_allocator.h"
+#include "trace.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Clones of a trace side by side, and OS threads in all: enough for any machine of today. */
+#define REPLAY_CLONES_MAX 256u
+#define REPLAY_THREADS_MAX 1024u
+
+/* Passes of each kind: their samples are kept in memory. */
+#define REPLAY_PASSES_MAX 10000u
+
+struct replay_job {
+    const struct trace *trace;
+    struct replay_allocator *allocator;
+    uint32_t clones;
+    uint32_t warmup;    /* Passes over the file before anything counts. */
+    uint32_t runs;      /* Measured passes over the file. */
+    size_t stride;      /* Distance of the marks in a buffer, see pattern.h. */
+    size_t touch_limit; /* Larger buffers are taken and returned but not written. */
+    bool progress;      /* Say on stderr how far it is. */
+};
+
+/* "Run" is an engine run: each pass makes trace.run_count of them in every clone. */
+struct replay_result {
+    uint64_t errors;
+    double faults_per_run;
+    double backing_calls_per_run;
+    double page_events_per_run;
+    double ops_per_run;
+    double ms_per_run;        /* Median over the passes, the slowest clone of each. */
+    double ns_per_op;         /* Median over the passes and clones. */
+    uint64_t footprint_bytes; /* Of all clones together. */
+    double footprint_over_peak_live;
+    /* Passes before the first one without a fault and without a backing call; -1: there was
+     * none. */
+    int64_t warmup_passes_needed;
+};
+
+/**
+ * Measure. On false the job could not be run, and `message` says why. Errors that the replay found
+ * are counted in the result, and the first few are explained on stderr.
+ */
+bool replay_run(const struct replay_job *job, struct replay_result *result,
+                char message[REPLAY_MESSAGE_BYTES]);
+
+#endif

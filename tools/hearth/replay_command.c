@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `hearth replay`: reads the traces, measures each with each thread count, reports. */
+#include "command.h"
+#include "replay_isolate.h"
+#include "replay_options.h"
+#include "replay_report.h"
+#include "system.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void complain(const char *message)
+{
+    fprintf(stderr, "hearth replay: %s\n", message);
+}
+
+static void destroy_traces(struct trace *traces, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        trace_destroy(&traces[i]);
+    }
+    free(traces);
+}
+
+/* Reads all traces before anything is measured, and complains about each bad one. */
+static struct trace *load_traces(const struct replay_options *options)
+{
+    struct trace *traces = calloc(options->trace_count, sizeof *traces);
+    bool ok = traces != NULL;
+    for (size_t i = 0; traces != NULL && i < options->trace_count; i++) {
+        char message[TRACE_MESSAGE_BYTES];
+        if (!trace_load(options->traces[i], &traces[i], message)) {
+            complain(message);
+            ok = false;
+        }
+    }
+    if (traces == NULL) {
+        complain("out of memory");
+    }
+    if (!ok && traces != NULL) {
+        destroy_traces(traces, options->trace_count);
+        traces = NULL;
+    }
+    return traces;
+}
+
+static bool threads_fit(const struct trace *trace, uint32_t clones)
+{
+    if ((uint64_t)clones * trace->thread_count <= REPLAY_THREADS_MAX) {
+        return true;
+    }
+    fprintf(stderr,
+            "hearth replay: --threads %" PRIu32 ": %s has %" PRIu32
+            " threads itself, and %u are the "
+            "most: use at most %" PRIu32 "\n",
+            clones, trace->path, trace->thread_count, REPLAY_THREADS_MAX,
+            REPLAY_THREADS_MAX / trace->thread_count);
+    return false;
+}
+
+/* A machine that runs out of memory kills the replay without a word, so the sum is done before. */
+static bool memory_fits(const struct trace *trace, uint32_t clones, uint64_t budget)
+{
+    char peak_text[32];
+    char budget_text[32];
+    /* Twice the live bytes: no allocator here keeps much more than that. */
+    uint64_t peak = trace_peak_below(trace, budget);
+    peak = peak > UINT64_MAX / 2 ? UINT64_MAX : peak * 2;
+    if (peak == 0 || clones <= budget / peak) {
+        return true;
+    }
+    fprintf(stderr,
+            "hearth replay: --threads %" PRIu32
+            ": each clone of %s needs %s (twice its live peak), and %s "
+            "of memory are free: ",
+            clones, trace->path, system_format_bytes(peak, peak_text, sizeof peak_text),
+            system_format_bytes(budget, budget_text, sizeof budget_text));
+    if (budget / peak == 0) {
+        fprintf(stderr, "this trace needs a larger machine\n");
+    } else {
+        fprintf(stderr, "use at most %" PRIu64 "\n", budget / peak);
+    }
+    return false;
+}
+
+static bool all_fit(const struct replay_options *options, const struct trace *traces,
+                    uint64_t budget)
+{
+    for (size_t i = 0; i < options->trace_count; i++) {
+        for (size_t c = 0; c < options->clone_counts; c++) {
+            if (!threads_fit(&traces[i], options->clones[c]) ||
+                !memory_fits(&traces[i], options->clones[c], budget)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum command_status measure_all(const struct replay_options *options,
+                                       const struct trace *traces, uint64_t budget,
+                                       struct replay_row *rows)
+{
+    enum command_status status = COMMAND_OK;
+    size_t row = 0;
+    for (size_t i = 0; i < options->trace_count; i++) {
+        for (size_t c = 0; c < options->clone_counts && status == COMMAND_OK; c++, row++) {
+            rows[row].job = (struct replay_job){
+                .trace = &traces[i],
+                .clones = options->clones[c],
+                .warmup = options->warmup,
+                .runs = options->runs,
+                .stride = options->stride,
+                .touch_limit = budget,
+                .progress = isatty(STDERR_FILENO) == 1,
+            };
+            status = replay_measure(&rows[row], options->allocator, options->backing);
+        }
+    }
+    return status;
+}
+
+static enum command_status report(const struct replay_options *options,
+                                  const struct replay_row *rows, size_t count)
+{
+    uint64_t errors = 0;
+    for (size_t i = 0; i < count; i++) {
+        errors += rows[i].result.errors;
+    }
+    bool printed =
+        options->json ? replay_report_json(rows, count) : replay_report_table(rows, count);
+    return printed && errors == 0 ? COMMAND_OK : COMMAND_ERRORS;
+}
+
+static enum command_status replay(const struct replay_options *options, const struct trace *traces)
+{
+    uint64_t budget = system_memory_budget("");
+    size_t count = options->trace_count * options->clone_counts;
+    if (!all_fit(options, traces, budget)) {
+        return COMMAND_BAD_INPUT;
+    }
+    struct replay_row *rows = replay_rows_create(count);
+    if (rows == NULL) {
+        complain("out of memory");
+        return COMMAND_BAD_INPUT;
+    }
+    enum command_status status = measure_all(options, traces, budget, rows);
+    if (status == COMMAND_OK) {
+        status = report(options, rows, count);
+    }
+    replay_rows_destroy(rows, count);
+    return status;
+}
+
+int replay_command(int argc, char **argv)
+{
+    struct replay_options options;
+    char message[REPLAY_MESSAGE_BYTES];
+    replay_options_parse(argc, argv, &options);
+    if (strcmp(options.allocator, "jemalloc") == 0 && !replay_jemalloc_preload(argv, message)) {
+        complain(message);
+        return COMMAND_BAD_INPUT;
+    }
+    struct trace *traces = load_traces(&options);
+    if (traces == NULL) {
+        return COMMAND_BAD_INPUT;
+    }
+    enum command_status status = replay(&options, traces);
+    destroy_traces(traces, options.trace_count);
+    return (int)status;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replay_options.h"
+
+#include "command.h"
+#include "replay.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_THREADS = 't',
+    KEY_RUNS = 'r',
+    KEY_WARMUP = 'w',
+    KEY_ALLOCATOR = 'a',
+    KEY_JSON = 'j',
+    KEY_BACKING = 0x100,
+    KEY_CHECK,
+};
+
+static const struct argp_option options_table[] = {
+    {"threads", KEY_THREADS, "N[,N...]", 0,
+     "Clones of the trace side by side; a list measures one after the other (default 1)", 0},
+    {"runs", KEY_RUNS, "R", 0, "Measured passes over each file (default 10)", 0},
+    {"warmup", KEY_WARMUP, "W", 0, "Passes over each file before that (default 3)", 0},
+    {"allocator", KEY_ALLOCATOR, "NAME", 0, "hearth, malloc or jemalloc (default hearth)", 0},
+    {"backing", KEY_BACKING, "NAME", 0,
+     "Hearth's backing: jemalloc or mmap (default: as HEARTH_CONF and the build say)", 0},
+    {"check", KEY_CHECK, "HOW", 0,
+     "Where buffers are written and checked: pages (default) or lines of 64 bytes", 0},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON array instead of a table", 0},
+    {0},
+};
+
+static const char doc[] =
+    "Replay allocation traces, write and check every buffer, and report what it costs per engine "
+    "run.\v"
+    "TRACE is a CSV file with the header run,op,id,bytes,thread; docs/replay.md describes it and "
+    "every figure.\n"
+    "\n"
+    "Exit status: 0 no errors, 1 errors were found, 2 a trace is malformed or an option "
+    "impossible.";
+
+/* Digits only. Returns false when `text` is no number of `least` to `most`. */
+static bool to_number(const char *text, size_t length, uint32_t least, uint32_t most,
+                      uint32_t *number)
+{
+    uint64_t value = 0;
+    if (length == 0 || length > 10) {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    *number = (uint32_t)value;
+    return value >= least && value <= most;
+}
+
+static void parse_number(struct argp_state *state, const char *option, const char *arg,
+                         uint32_t least, uint32_t *number)
+{
+    if (!to_number(arg, strlen(arg), least, REPLAY_PASSES_MAX, number)) {
+        argp_error(state, "%s '%s': give a number from %" PRIu32 " to %u", option, arg, least,
+                   REPLAY_PASSES_MAX);
+    }
+}
+
+static void parse_threads(struct argp_state *state, const char *arg, struct replay_options *options)
+{
+    const char *at = arg;
+    options->clone_counts = 0;
+    for (;;) {
+        size_t length = strcspn(at, ",");
+        if (options->clone_counts == REPLAY_LIST_MAX) {
+            argp_error(state, "--threads '%s': at most %u numbers in one list", arg,
+                       REPLAY_LIST_MAX);
+            return;
+        }
+        uint32_t *clones = &options->clones[options->clone_counts++];
+        if (!to_number(at, length, 1, REPLAY_CLONES_MAX, clones)) {
+            argp_error(state, "--threads '%s': give numbers from 1 to %u, separated by commas", arg,
+                       REPLAY_CLONES_MAX);
+            return;
+        }
+        if (at[length] == '\0') {
+            return;
+        }
+        at += length + 1;
+    }
+}
+
+static void parse_check(struct argp_state *state, const char *arg, struct replay_options *options)
+{
+    if (strcmp(arg, "pages") == 0) {
+        options->stride = 4096;
+    } else if (strcmp(arg, "lines") == 0) {
+        options->stride = 64;
+    } else {
+        argp_error(state, "--check '%s': expected pages or lines", arg);
+    }
+}
+
+/* What can only be judged once all options are known. */
+static void check_together(struct argp_state *state, const struct replay_options *options)
+{
+    if (options->backing != NULL && strcmp(options->allocator, "hearth") != 0) {
+        argp_error(state, "--backing is an option of --allocator hearth, not of %s: drop one",
+                   options->allocator);
+    }
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct replay_options *options = state->input;
+    switch (key) {
+    case KEY_THREADS:
+        parse_threads(state, arg, options);
+        return 0;
+    case KEY_RUNS:
+        parse_number(state, "--runs", arg, 1, &options->runs);
+        return 0;
+    case KEY_WARMUP:
+        parse_number(state, "--warmup", arg, 0, &options->warmup);
+        return 0;
+    case KEY_ALLOCATOR:
+        options->allocator = arg;
+        if (!replay_allocator_known(arg)) {
+            argp_error(state, "--allocator '%s': expected hearth, malloc or jemalloc", arg);
+        }
+        return 0;
+    case KEY_BACKING:
+        options->backing = arg;
+        if (strcmp(arg, "jemalloc") != 0 && strcmp(arg, "mmap") != 0) {
+            argp_error(state, "--backing '%s': expected jemalloc or mmap", arg);
+        }
+        return 0;
+    case KEY_CHECK:
+        parse_check(state, arg, options);
+        return 0;
+    case KEY_JSON:
+        options->json = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        options->traces = state->argv + state->next;
+        options->trace_count = (size_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no trace given; the project's are in tests/data/traces");
+        return 0;
+    case ARGP_KEY_END:
+        check_together(state, options);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void replay_options_parse(int argc, char **argv, struct replay_options *options)
+{
+    static const struct argp argp = {
+        .options = options_table, .parser = parse_option, .args_doc = "TRACE...", .doc = doc};
+    *options = (struct replay_options){.clones = {1},
+                                       .clone_counts = 1,
+                                       .runs = 10,
+                                       .warmup = 3,
+                                       .allocator = "hearth",
+                                       .stride = 4096};
+    if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0) {
+        exit(COMMAND_BAD_INPUT);
+    }
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replay_report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+/* Figures are means of measurements: more digits would be noise. */
+#define REAL_DIGITS 8
+
+static json_int_t integer(uint64_t value)
+{
+    return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+}
+
+static json_t *make_row(const struct replay_row *row)
+{
+    const struct replay_job *job = &row->job;
+    const struct replay_result *result = &row->result;
+    char name[256];
+    int64_t needed = result->warmup_passes_needed;
+    trace_name(job->trace, name, sizeof name);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:I, "
+        "s:I, s:f, s:o}",
+        "trace", job->trace->path, "name", name, "allocator", row->allocator, "backing",
+        row->backing[0] != '\0' ? row->backing : NULL, "threads", integer(job->clones),
+        "trace_threads", integer(job->trace->thread_count), "warmup", integer(job->warmup), "runs",
+        integer(job->runs), "engine_runs_per_pass", integer(job->trace->run_count), "errors",
+        integer(result->errors), "minor_faults_per_run", result->faults_per_run,
+        "backing_calls_per_run", result->backing_calls_per_run, "page_events_per_run",
+        row->knows_page_events ? json_real(result->page_events_per_run) : json_null(),
+        "ops_per_run", result->ops_per_run, "ms_per_run", result->ms_per_run, "ns_per_op",
+        result->ns_per_op, "peak_live_bytes", integer(job->trace->peak_live_bytes),
+        "footprint_bytes", integer(result->footprint_bytes), "footprint_over_peak_live",
+        result->footprint_over_peak_live, "warmup_passes_needed",
+        needed < 0 ? json_null() : json_integer(needed));
+}
+
+static json_t *make_array(const struct replay_row *rows, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        /* Takes NULL for an answer. */
+        if (json_array_append_new(array, make_row(&rows[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
+}
+
+static bool finish(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("hearth replay: standard output");
+        return false;
+    }
+    return true;
+}
+
+bool replay_report_json(const struct replay_row *rows, size_t count)
+{
+    json_t *array = make_array(rows, count);
+    if (array == NULL) {
+        fprintf(stderr, "hearth replay: out of memory\n");
+        return false;
+    }
+    int failed = json_dumpf(array, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
+    json_decref(array);
+    if (failed == 0) {
+        putchar('\n');
+    }
+    return finish() && failed == 0;
+}
+
+static void print_row(const struct replay_row *row)
+{
+    char name[32];
+    char events[32];
+    char needed[32];
+    const struct replay_result *result = &row->result;
+    trace_name(row->job.trace, name, sizeof name);
+    snprintf(events, sizeof events, "-");
+    snprintf(needed, sizeof needed, "-");
+    if (row->knows_page_events) {
+        snprintf(events, sizeof events, "%.2f", result->page_events_per_run);
+    }
+    if (result->warmup_passes_needed >= 0) {
+        snprintf(needed, sizeof needed, "%" PRId64, result->warmup_passes_needed);
+    }
+    printf("%-18s %-8s %7" PRIu32 " %11.2f %11.2f %9s %9.3f %9.1f %9.2f %7s %7" PRIu64 "\n", name,
+           row->allocator, row->job.clones, result->faults_per_run, result->backing_calls_per_run,
+           events, result->ms_per_run, result->ns_per_op, result->footprint_over_peak_live, needed,
+           result->errors);
+}
+
+bool replay_report_table(const struct replay_row *rows, size_t count)
+{
+    printf("%-18s %-8s %7s %11s %11s %9s %9s %9s %9s %7s %7s\n", "", "", "", "faults", "backing",
+           "page ev.", "", "", "footprint", "warm-up", "");
+    printf("%-18s %-8s %7s %11s %11s %9s %9s %9s %9s %7s %7s\n", "trace", "allocator", "threads",
+           "per run", "calls/run", "per run", "ms/run", "ns/op", "/peak live", "passes", "errors");
+    for (size_t i = 0; i < count; i++) {
+        print_row(&rows[i]);
+    }
+    return finish();
+}

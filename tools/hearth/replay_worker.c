@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A replaying thread. Nothing here allocates, prints or makes a system call inside a pass but what
+ * the allocator under test does, the hand-over between trace threads, and the readings at both
+ * ends.
+ */
+#include "replay_engine.h"
+
+#include "mix.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <time.h>
+
+uint64_t replay_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t thread_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return (uint64_t)usage.ru_minflt;
+}
+
+/* Counts an error and keeps the first of its kind, to be explained when nothing is measured. */
+static void fail(struct replay_worker *worker, struct replay_failure failure)
+{
+    uint64_t before = worker->errors[failure.kind]++;
+    if (before < REPLAY_FAILURES_KEPT) {
+        failure.pass = worker->engine->pass;
+        worker->failures[failure.kind][before] = failure;
+    }
+}
+
+/* A buffer's marks depend on everything that tells it from another, so that neither another clone's
+ * nor an earlier pass's content passes for its own. */
+static uint64_t seed_of(const struct replay_worker *worker, const struct trace_event *event)
+{
+    return mix64(event->id ^ mix64(((uint64_t)worker->engine->pass << 32) | worker->clone));
+}
+
+static bool take(struct replay_worker *worker, const struct trace_event *event)
+{
+    struct replay_block *block = &worker->blocks[event->slot];
+    const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
+    enum hearth_status status = ops->alloc(&worker->lane, event->bytes, event->exported, block);
+    if (status != HEARTH_OK) {
+        block->data = NULL;
+        fail(worker, (struct replay_failure){
+                         .event = event, .kind = REPLAY_FAILED_ALLOC, .status = status});
+        return false;
+    }
+    return true;
+}
+
+static void give(struct replay_worker *worker, const struct trace_event *event)
+{
+    struct replay_block *block = &worker->blocks[event->slot];
+    const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
+    if (block->data == NULL) {
+        return; /* Its alloc failed and was counted. */
+    }
+    enum hearth_status status = ops->free(&worker->lane, block);
+    block->data = NULL;
+    if (status != HEARTH_OK) {
+        fail(worker,
+             (struct replay_failure){.event = event, .kind = REPLAY_FAILED_FREE, .status = status});
+    }
+}
+
+static void check(struct replay_worker *worker, const struct trace_event *event)
+{
+    const struct replay_job *job = worker->engine->job;
+    const struct replay_block *block = &worker->blocks[event->slot];
+    struct replay_failure failure = {.event = event, .kind = REPLAY_FAILED_CHECK};
+    if (block->data == NULL || event->bytes > job->touch_limit ||
+        pattern_check(block->data, event->bytes, job->stride, seed_of(worker, event),
+                      &failure.mismatch)) {
+        return;
+    }
+    fail(worker, failure);
+}
+
+static void touch_event(struct replay_worker *worker, const struct trace_event *event)
+{
+    const struct replay_job *job = worker->engine->job;
+    if (event->op == TRACE_FREE) {
+        check(worker, event);
+        give(worker, event);
+    } else if (take(worker, event) && event->bytes <= job->touch_limit) {
+        pattern_write(worker->blocks[event->slot].data, event->bytes, job->stride,
+                      seed_of(worker, event));
+    }
+}
+
+static void plain_event(struct replay_worker *worker, const struct trace_event *event)
+{
+    if (event->op == TRACE_FREE) {
+        give(worker, event);
+    } else {
+        (void)take(worker, event);
+    }
+}
+
+/* All clones stand at the same run's peak at the same moment, so one reading sees them all
+ * there. */
+static void sample_peak(struct replay_worker *worker)
+{
+    struct replay_engine *engine = worker->engine;
+    pthread_barrier_wait(&engine->peak_gate);
+    if (worker->clone == 0) {
+        struct replay_allocator *allocator = engine->job->allocator;
+        struct replay_snapshot snapshot = {0};
+        allocator->ops->snapshot(allocator, &snapshot);
+        if (snapshot.footprint > engine->footprint_peak) {
+            engine->footprint_peak = snapshot.footprint;
+        }
+    }
+    pthread_barrier_wait(&engine->peak_gate);
+}
+
+static void run_segment(struct replay_worker *worker, const struct trace_event *event,
+                        const struct trace_event *end)
+{
+    switch (worker->engine->mode) {
+    case REPLAY_TOUCH:
+        for (; event < end; event++) {
+            touch_event(worker, event);
+        }
+        return;
+    case REPLAY_TIME:
+        for (; event < end; event++) {
+            plain_event(worker, event);
+        }
+        return;
+    case REPLAY_SAMPLE:
+        for (; event < end; event++) {
+            plain_event(worker, event);
+            if (event->run_peak) {
+                sample_peak(worker);
+            }
+        }
+        return;
+    case REPLAY_QUIT:
+        return;
+    }
+}
+
+static void wait_for_turn(struct replay_worker *worker)
+{
+    while (sem_wait(&worker->turns[worker->trace_thread]) != 0 && errno == EINTR) {
+    }
+}
+
+/* Replays this thread's segments of the trace, each when the one before it is done. Consecutive
+ * segments are on different threads, so each ends in a hand-over, and a pass leaves no turn
+ * behind. */
+static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
+{
+    const struct trace *trace = worker->engine->job->trace;
+    bool timed = worker->engine->mode == REPLAY_TIME;
+    for (uint32_t i = 0; i < trace->segment_count; i++) {
+        const struct trace_segment *segment = &trace->segments[i];
+        if (segment->thread != worker->trace_thread) {
+            continue;
+        }
+        if (i > 0) {
+            wait_for_turn(worker);
+        }
+        uint64_t start = timed ? replay_clock_ns() : 0;
+        const struct trace_event *first = &trace->events[segment->first];
+        run_segment(worker, first, first + segment->count);
+        if (timed) {
+            uint64_t spent = replay_clock_ns() - start;
+            uint64_t cost = worker->engine->clock_cost_ns;
+            sample->op_ns += spent > cost ? spent - cost : 0;
+        }
+        if (i + 1 < trace->segment_count) {
+            sem_post(&worker->turns[trace->segments[i + 1].thread]);
+        }
+    }
+}
+
+static void measure_pass(struct replay_worker *worker)
+{
+    struct replay_sample *sample = &worker->samples[worker->engine->pass];
+    uint64_t calls = worker->lane.backing_calls;
+    uint64_t faults = thread_faults();
+    sample->start_ns = replay_clock_ns();
+    run_pass(worker, sample);
+    sample->end_ns = replay_clock_ns();
+    sample->faults = thread_faults() - faults;
+    sample->backing_calls = worker->lane.backing_calls - calls;
+}
+
+static bool wait_for_start(struct replay_engine *engine)
+{
+    pthread_mutex_lock(&engine->start_lock);
+    while (engine->start == REPLAY_START_WAIT) {
+        pthread_cond_wait(&engine->start_changed, &engine->start_lock);
+    }
+    bool go = engine->start == REPLAY_START_GO;
+    pthread_mutex_unlock(&engine->start_lock);
+    return go;
+}
+
+void *replay_worker_main(void *argument)
+{
+    struct replay_worker *worker = argument;
+    struct replay_engine *engine = worker->engine;
+    struct replay_allocator *allocator = engine->job->allocator;
+    if (!wait_for_start(engine)) {
+        return NULL;
+    }
+    worker->begin_status = allocator->ops->thread_begin(allocator, &worker->lane);
+    pthread_barrier_wait(&engine->pass_gate); /* The controller looks at begin_status. */
+    for (;;) {
+        pthread_barrier_wait(&engine->pass_gate);
+        if (engine->mode == REPLAY_QUIT) {
+            break;
+        }
+        measure_pass(worker);
+        pthread_barrier_wait(&engine->pass_gate);
+    }
+    worker->end_status = allocator->ops->thread_end(allocator, &worker->lane);
+    return NULL;
+}
