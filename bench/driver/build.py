@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find or build the programs of bench/."""
+import pathlib
+import subprocess
+import sys
+
+from .errors import BenchError
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PRESET = "release"
+
+
+def find_program(build_dir, name):
+    for path in (build_dir / "bench" / name, build_dir / name):
+        if path.is_file():
+            return path
+    return None
+
+
+def build_release(name):
+    """Configure and build one program; the tools' output goes to stderr. Whether it worked."""
+    commands = (["cmake", "--preset", PRESET],
+                ["cmake", "--build", "--preset", PRESET, "--target", name])
+    for command in commands:
+        print("bench:", " ".join(command), file=sys.stderr)
+        try:
+            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=False)
+        except OSError as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return False
+        if done.returncode != 0:
+            print(done.stdout, file=sys.stderr)
+            return False
+    return True
+
+
+def program(name, build_dir=None):
+    """The path of a program, from build_dir if given, else from a fresh or older release build."""
+    if build_dir is not None:
+        path = find_program(pathlib.Path(build_dir), name)
+        if path is None:
+            raise BenchError(f"no {name} in {build_dir}: build it there first")
+        return path
+    fresh = build_release(name)
+    path = find_program(ROOT / "build" / PRESET, name)
+    if path is None:
+        raise BenchError(f"{name} could not be built, and there is no older build of it")
+    if not fresh:
+        print(f"bench: WARNING: the build failed, measuring the older {path}", file=sys.stderr)
+    return path
