@@ -66,6 +66,12 @@ enum hearth_status hearth__exec_misuse(struct hearth_exec *arena, enum hearth_st
     return hearth__misuse(status, call, arena == NULL ? NULL : &arena->allocator, slot);
 }
 
+enum hearth_status hearth__exec_busy(struct hearth_exec *arena)
+{
+    (void)hearth__fetch_add_relaxed(&arena->misuses, 1);
+    return hearth__misuse_untold(HEARTH_BUSY);
+}
+
 static bool owned_by_caller(struct hearth_exec *arena)
 {
     uint64_t token = hearth__thread_token();
@@ -86,11 +92,8 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
 {
     if (!owned_by_caller(arena))
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
-    if (hearth__section_busy(&arena->section)) {
-        /* In a signal handler, with the interrupted operation inside: not the place to call users. */
-        (void)hearth__fetch_add_relaxed(&arena->misuses, 1);
-        return hearth__misuse_untold(HEARTH_BUSY);
-    }
+    if (hearth__section_busy(&arena->section))
+        return hearth__exec_busy(arena);
     hearth__section_resume(&arena->section);
     arena->running++;
     return HEARTH_OK;

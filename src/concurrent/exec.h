@@ -139,6 +139,10 @@ static inline void hearth__exec_leave(struct hearth_exec *arena)
 enum hearth_status hearth__exec_misuse(struct hearth_exec *arena, enum hearth_status status,
                                        const char *call, const void *slot);
 
+/* Answer a call from a signal handler while the interrupted operation is inside: counted, but not told,
+ * as it is not the place to run users' code. */
+enum hearth_status hearth__exec_busy(struct hearth_exec *arena);
+
 /* Begin an operation by the general path: as the owner, claiming an arena without one, and inside the
  * section. NOT_OWNER or BUSY, reported. */
 enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call);

@@ -218,7 +218,9 @@ enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     if (hearth__load_relaxed(&arena->owner) != hearth__thread_token())
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
-    if (arena->running != 0 || hearth__section_busy(&arena->section))
+    if (hearth__section_busy(&arena->section))
+        return hearth__exec_busy(arena);
+    if (arena->running != 0) /* from a callback, while the section is left */
         return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
     hearth__store_relaxed(&arena->section.gate, HEARTH__OWNER_NONE);
     /* EDGE exec.owner, publish: everything that this owner did. */
