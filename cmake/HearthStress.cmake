@@ -57,7 +57,8 @@ function(hearth_add_broken_variant program)
     # A static library of its own per define, so that several programs can share it.
     string(TOLOWER ${arg_DEFINE} library)
     if(NOT TARGET ${library})
-        hearth_add_objects(${library}_objects ${arg_DEFINE}=1)
+        # With yields at the EDGEs in every build: a bug that needs an unlucky moment gets one.
+        hearth_add_objects(${library}_objects ${arg_DEFINE}=1 HEARTH_PERTURB=1)
         add_library(${library} STATIC)
         hearth_package_objects(${library} ${library}_objects)
     endif()

@@ -19,6 +19,8 @@
 
 #include <stdalign.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* Monotone cells (weights: modulo 2^64). Writer: the owner, or whoever destroys. Readers: any. */
 struct hearth__exec_cells {
@@ -249,6 +251,22 @@ uint64_t hearth__exec_frees(const struct hearth__exec_reading *now);
 /* Walk everything and compare with the cells; the first violated rule as text, or NULL. The arena must
  * be quiescent. */
 const char *hearth__exec_check(const struct hearth_exec *arena);
+
+/* Builds with invariant checks stop where one is violated: after trims, changes of the cap, and before the
+ * end, where a walk over everything costs nothing in comparison. */
+static inline void hearth__exec_assert(const struct hearth_exec *arena)
+{
+#if HEARTH_CHECK_LEVEL >= 2
+    const char *violated = hearth__exec_check(arena);
+    if (violated != NULL) {
+        fprintf(stderr, "hearth: invariant violated in arena %p: %s\n", (const void *)arena,
+                violated);
+        abort();
+    }
+#else
+    (void)arena;
+#endif
+}
 
 extern const struct hearth_allocator_ops hearth__exec_ops;
 

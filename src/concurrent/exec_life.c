@@ -179,6 +179,7 @@ enum hearth_status hearth_exec_destroy(struct hearth_exec *arena)
     if (arena == NULL)
         return HEARTH_OK;
     drain_all(arena);
+    hearth__exec_assert(arena);
     if (live_now(arena) != 0)
         return HEARTH_BUSY;
     wind_up(arena);
@@ -242,6 +243,7 @@ enum hearth_status hearth_exec_trim(struct hearth_exec *arena, size_t *released)
     (void)hearth__exec_trim_all(arena);
     hearth__cell_add(&arena->cells.trims, 1);
     hearth__exec_end(arena, &after);
+    hearth__exec_assert(arena);
     (void)hearth_backing_purge(arena->backing);
     if (released != NULL)
         *released = (size_t)(hearth__load_relaxed(&arena->cells.given_bytes) - before);
@@ -262,6 +264,7 @@ enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *arena, size
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     hearth__exec_evict_to(arena, bytes, &after);
     hearth__exec_end(arena, &after);
+    hearth__exec_assert(arena);
     return HEARTH_OK;
 }
 
