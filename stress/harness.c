@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define VIOLATIONS_PRINTED 10
-#define SMOKE_SECONDS 30u /* below the limit of scripts/expect-failure */
+#define SMOKE_SECONDS 15u /* below the limit of scripts/expect-failure */
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static _Atomic(uint64_t) violations;

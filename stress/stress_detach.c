@@ -121,7 +121,7 @@ static void one_round(uint64_t *random)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS_MAX];
+    pthread_t threads[THREADS_MAX] = {0};
     unsigned numbers[THREADS_MAX];
     options = stress_parse(argc, argv, "stress_detach", 3);
     pthread_barrier_init(&barrier, NULL, options.threads);

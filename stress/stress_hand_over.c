@@ -75,7 +75,7 @@ static void *work(void *argument)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS_MAX];
+    pthread_t threads[THREADS_MAX] = {0};
     unsigned numbers[THREADS_MAX];
     options = stress_parse(argc, argv, "stress_hand_over", 4);
     for (unsigned i = 0; i < ARENAS; i++) {

@@ -141,7 +141,7 @@ static void *read_figures(void *argument)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS_MAX];
+    pthread_t threads[THREADS_MAX] = {0};
     pthread_t reader;
     options = stress_parse(argc, argv, "stress_remote_free", 3);
     pthread_barrier_init(&barrier, NULL, options.threads + 1);

@@ -99,7 +99,7 @@ static void check_books(uint64_t allocs)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS_MAX];
+    pthread_t threads[THREADS_MAX] = {0};
     unsigned numbers[THREADS_MAX];
     options = stress_parse(argc, argv, "stress_wrong_return", 3);
     stress_must(hearth_exec_create(NULL, &arena), "create");

@@ -34,13 +34,13 @@ static enum hearth_status merge_options(const struct hearth_exec_options *given,
     struct hearth__conf conf;
     *options = (struct hearth_exec_options)HEARTH_EXEC_OPTIONS_INIT;
     if (given != NULL) {
-        if (given->size != sizeof *given)
-            return hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
-                                         "options->size is not one this version knows; start from "
-                                         "HEARTH_EXEC_OPTIONS_INIT");
-        if (given->reserved != 0)
-            return hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
-                                         "options->reserved must be zero");
+        if (given->size != sizeof *given || given->reserved != 0) {
+            (void)hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
+                                        "options->size is not one this version knows, or "
+                                        "options->reserved is not zero; start from "
+                                        "HEARTH_EXEC_OPTIONS_INIT");
+            return HEARTH_INVALID;
+        }
         *options = *given;
     }
     enum hearth_status status = hearth__conf_environment(call, &conf);

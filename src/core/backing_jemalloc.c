@@ -264,6 +264,7 @@ static bool create_arena(struct jemalloc_backing *self)
     };
     extent_hooks_t *hooks = &self->hooks;
     size_t index_bytes = sizeof self->arena;
+    /* The control takes a pointer. NOLINTNEXTLINE(bugprone-sizeof-expression) */
     if (JE(mallctl)("arenas.create", &self->arena, &index_bytes, &hooks, sizeof hooks) != 0)
         return false;
     ssize_t never = -1;

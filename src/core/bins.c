@@ -80,17 +80,17 @@ static void bins_give(struct hearth__store *store, struct hearth_buf *buf)
 static struct hearth_buf *bins_take_largest(struct hearth__store *store)
 {
     struct hearth__bins *bins = bins_of(store);
-    struct hearth__bin_set *best = NULL;
-    unsigned best_class = 0;
-    for (unsigned log = HEARTH__ALIGNMENT_LOG_MIN; log <= HEARTH__ALIGNMENT_LOG_MAX; log++) {
-        struct hearth__bin_set *set = set_of(bins, log);
-        unsigned last = set == NULL ? HEARTH__CLASS_COUNT : last_occupied(set);
-        if (last != HEARTH__CLASS_COUNT && (best == NULL || last > best_class)) {
-            best = set;
+    struct hearth__bin_set *best = &bins->normal;
+    unsigned best_class = last_occupied(best);
+    for (unsigned i = 0; bins->aligned != NULL && i < HEARTH__ALIGNED_SETS; i++) {
+        unsigned last = last_occupied(&bins->aligned[i]);
+        if (last != HEARTH__CLASS_COUNT &&
+            (best_class == HEARTH__CLASS_COUNT || last > best_class)) {
+            best = &bins->aligned[i];
             best_class = last;
         }
     }
-    return best == NULL ? NULL : hearth__bin_pop(&best->bins[best_class]);
+    return best_class == HEARTH__CLASS_COUNT ? NULL : hearth__bin_pop(&best->bins[best_class]);
 }
 
 static void unlink_oldest(struct hearth__bin *bin)
