@@ -72,27 +72,32 @@ enum hearth_status hearth__exec_busy(struct hearth_exec *arena)
     return hearth__misuse_untold(HEARTH_BUSY);
 }
 
-static bool owned_by_caller(struct hearth_exec *arena)
+/* Whether the calling thread owns the arena, now that it asked. */
+static bool owned_by(struct hearth_exec *arena, uint64_t token)
 {
-    uint64_t token = hearth__thread_token();
     uint64_t owner = hearth__load_relaxed(&arena->owner);
     if (owner == token)
         return true;
     if (owner != HEARTH__OWNER_NONE)
         return false;
 #ifdef HEARTH_BROKEN_CLAIM_RELAXED
-    return hearth__cas_weak_relaxed(&arena->owner, &owner, token);
+    bool claimed = hearth__cas_weak_relaxed(&arena->owner, &owner, token);
 #else
     /* EDGE exec.owner, observe: everything that the former owner did. */
-    return hearth__cas_acquire(&arena->owner, &owner, token);
+    bool claimed = hearth__cas_acquire(&arena->owner, &owner, token);
 #endif
+    if (claimed)
+        hearth__store_relaxed(&arena->section.gate, token);
+    /* A signal handler may have claimed it for this thread meanwhile. */
+    return claimed || owner == token;
 }
 
 enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call)
 {
-    if (!owned_by_caller(arena))
+    uint64_t token = hearth__thread_token();
+    if (!owned_by(arena, token))
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
-    if (hearth__section_busy(&arena->section))
+    if (!hearth__section_open(&arena->section, token))
         return hearth__exec_busy(arena);
     hearth__section_resume(&arena->section);
     arena->running++;
@@ -141,10 +146,11 @@ bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf)
 /* A return by the owner that is not the plain case: over the cap, an alignment of its own, debugging, a
  * slot to be retired, or returns by others waiting. After begin, which it ends. */
 static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struct hearth_buf *buf,
-                                                const char *call)
+                                                uint64_t word, const char *call)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    bool twin = hearth__exec_is_queued(buf);
+    /* Looked at again: a signal handler may have taken in another thread's return of it. */
+    bool twin = hearth__load_relaxed(&buf->state) != word || hearth__exec_is_queued(buf);
     if (!twin) {
         if (hearth__exec_take_back(arena, buf))
             hearth__exec_keep(arena, buf, &after);
@@ -171,15 +177,16 @@ static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struc
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, buf);
     if (!hearth__slot_in(buf, &arena->allocator))
         return hearth__exec_misuse(arena, HEARTH_FOREIGN, call, buf);
-    if (hearth__load_relaxed(&arena->owner) != hearth__thread_token() ||
-        hearth__section_busy(&arena->section))
+    uint64_t token = hearth__thread_token();
+    if (hearth__load_relaxed(&arena->owner) != token ||
+        !hearth__section_open(&arena->section, token))
         return hearth__exec_free_remote(arena, buf, generation, call);
     uint64_t word = hearth__load_relaxed(&buf->state);
     if ((word & BELOW_GENERATION) != LIVE_BITS ||
         (generation != 0 && hearth__word_generation(word) != generation))
         return refuse(arena, buf, word, call);
     enum hearth_status status = hearth__exec_begin(arena, call);
-    return status == HEARTH_OK ? give_slow(arena, buf, call) : status;
+    return status == HEARTH_OK ? give_slow(arena, buf, word, call) : status;
 }
 
 /* The plain path does not cover it: leave the section and take the general one. */

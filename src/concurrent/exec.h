@@ -19,8 +19,6 @@
 
 #include <stdalign.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Monotone cells (weights: modulo 2^64). Writer: the owner, or whoever destroys. Readers: any. */
 struct hearth__exec_cells {
@@ -227,6 +225,7 @@ static inline bool hearth__exec_is_queued(const struct hearth_buf *buf)
 struct hearth__exec_reading {
     hearth__weight out_weight, in_weight;
     uint64_t out_size, in_size, gives, moves;
+    uint64_t peak, misses, remote_frees;
     uint64_t obtained_count, obtained_bytes, given_count, given_bytes;
     struct hearth__queued pending;
 };
@@ -252,21 +251,10 @@ uint64_t hearth__exec_frees(const struct hearth__exec_reading *now);
  * be quiescent. */
 const char *hearth__exec_check(const struct hearth_exec *arena);
 
-/* Builds with invariant checks stop where one is violated: after trims, changes of the cap, and before the
- * end, where a walk over everything costs nothing in comparison. */
-static inline void hearth__exec_assert(const struct hearth_exec *arena)
-{
-#if HEARTH_CHECK_LEVEL >= 2
-    const char *violated = hearth__exec_check(arena);
-    if (violated != NULL) {
-        fprintf(stderr, "hearth: invariant violated in arena %p: %s\n", (const void *)arena,
-                violated);
-        abort();
-    }
-#else
-    (void)arena;
-#endif
-}
+/* Builds with invariant checks (HEARTH_CHECK_LEVEL 2) stop where one is violated: after trims, changes of
+ * the cap, and before the end, where a walk over everything costs nothing in comparison. By the owner or
+ * whoever ends the arena, outside of the section. */
+void hearth__exec_assert(struct hearth_exec *arena);
 
 extern const struct hearth_allocator_ops hearth__exec_ops;
 

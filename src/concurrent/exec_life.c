@@ -217,9 +217,10 @@ enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena)
     static const char call[] = "hearth_exec_release_owner";
     if (arena == NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
-    if (hearth__load_relaxed(&arena->owner) != hearth__thread_token())
+    uint64_t token = hearth__thread_token();
+    if (hearth__load_relaxed(&arena->owner) != token)
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
-    if (hearth__section_busy(&arena->section))
+    if (!hearth__section_open(&arena->section, token))
         return hearth__exec_busy(arena);
     if (arena->running != 0) /* from a callback, while the section is left */
         return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
@@ -278,6 +279,7 @@ enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena)
     if (status != HEARTH_OK)
         return status;
     struct hearth__exec_cells *cells = &arena->cells;
+    (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     uint64_t out_size = hearth__load_relaxed(&cells->out_size);
     hearth__store_relaxed(&cells->peak_at, out_size);
     hearth__store_relaxed(&cells->peak, out_size - hearth__load_relaxed(&cells->in_size));

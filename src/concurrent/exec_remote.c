@@ -19,7 +19,10 @@ static struct hearth_exec *serving(const struct hearth_buf *buf)
 {
     struct hearth__segment *segment = hearth__segment_of(buf);
     struct hearth_allocator *arena = hearth__load_acquire(&segment->arena);
-    return arena != NULL && arena->ops == &hearth__exec_ops ? hearth__exec_of(arena) : NULL;
+    /* A core's kind is its segment's, which never changes. */
+    return arena != NULL && hearth__core_segment(arena)->kind == HEARTH__SEGMENT_EXEC
+               ? hearth__exec_of(arena)
+               : NULL;
 }
 
 /* A detached arena's buffer is home: there is no owner to queue for, the returning thread finishes it. */
@@ -49,8 +52,10 @@ static bool settle_here(struct hearth_exec *closed, struct hearth_buf *buf, cons
     bool live = hearth__load_acquire(&buf->state) == hearth__word(settled.generation, HEARTH__LIVE);
     struct hearth_exec *arena = live ? serving(buf) : NULL;
     if (arena != NULL && (arena != closed || !hearth__inbox_closed(&arena->inbox))) {
-        hearth__inbox_reclaim(buf);
-        return false;
+        /* Overtaken meanwhile: the slot may be linked elsewhere, and this return is stale. */
+        if (hearth__inbox_reclaim(buf, settled.generation))
+            return false;
+        arena = NULL;
     }
     bool home = arena != NULL && finish_detached(arena, buf, settled.generation);
     *status = home ? HEARTH_OK : hearth__misuse(HEARTH_STALE, call, NULL, buf);
@@ -71,8 +76,7 @@ static enum hearth_status deliver(struct hearth_buf *buf, const char *call)
         /* The buffer is home, so the arena may be gone by now, and its core another arena's: that one
          * would look into an empty inbox once. An owner that does not see the bit yet hits without
          * draining; on a miss it drains in any case. */
-        if (hearth__load_relaxed(&arena->section.attention) == 0)
-            (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
+        (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
         return HEARTH_OK;
     }
 }

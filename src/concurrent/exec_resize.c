@@ -33,13 +33,23 @@ static void exchange(struct hearth_exec *arena, struct hearth_buf *buf, struct h
     hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
     hearth__buf_swap_storage(buf, spare);
     buf->flags = 0;
+    count_resize(arena, buf, size);
+}
+
+/* Inside the section: what became spare goes to the store, or, if it is no slot, to the backing. */
+static void put_spare(struct hearth_exec *arena, struct hearth_buf *spare, bool is_slot,
+                      struct hearth__exec_after *after)
+{
+    struct hearth__exec_cells *cells = &arena->cells;
+    if (!is_slot) {
+        hearth__exec_empty(arena, spare);
+        return;
+    }
     spare->flags = 0;
     spare->stamp = hearth__load_relaxed(&cells->gives);
     hearth__cell_add(&cells->gives, 1);
     hearth__cell_add(&cells->moves, 1);
-    count_resize(arena, buf, size);
-    uint64_t generation = hearth__word_generation(hearth__load_relaxed(&spare->state));
-    hearth__store_relaxed(&spare->state, hearth__word(generation, HEARTH__FREE));
+    hearth__exec_keep(arena, spare, after);
 }
 
 /* Whether the slot still is what the caller asked to resize: while the section was left or returns were
@@ -81,10 +91,7 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
             exchange(arena, buf, spare, size, keep);
         else
             status = HEARTH_STALE;
-        if (spare == &stand_in)
-            hearth__exec_empty(arena, &stand_in);
-        else
-            hearth__exec_keep(arena, spare, &after);
+        put_spare(arena, spare, spare != &stand_in, &after);
     }
     *more = after.chain != NULL;
     hearth__exec_end(arena, &after);

@@ -125,6 +125,14 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
     hearth__section_resume(&arena->section);
     if (status != HEARTH_OK)
         return status;
+    if (segment.length > HEARTH__HELD_MAX - hearth__weight_capacity(arena->held)) {
+        /* The backing lent more than was asked, or somebody else's miss came in between. */
+        hearth__buf_detach(slot, &segment);
+        hearth__exec_leave(arena);
+        hearth__backing_release(arena->backing, &segment);
+        hearth__section_resume(&arena->section);
+        return HEARTH_NO_MEMORY;
+    }
     hearth__cell_add(&arena->cells.obtained_count, 1);
     hearth__cell_add(&arena->cells.obtained_bytes, segment.length);
     hearth__cell_add(&arena->cells.misses, 1);
@@ -199,6 +207,9 @@ enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct h
         hearth__slots_put(&arena->slots, slot);
         return status;
     }
+    /* As one from the store: whoever does not hand it out can give it to the store. */
+    uint64_t generation = hearth__word_generation(hearth__load_relaxed(&slot->state));
+    hearth__store_relaxed(&slot->state, hearth__word(generation, HEARTH__FREE));
     *buf = slot;
     return HEARTH_OK;
 }

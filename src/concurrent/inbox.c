@@ -63,9 +63,9 @@ struct hearth__queued hearth__queued_from(const struct hearth_buf *first)
     if (first == NULL)
         return (struct hearth__queued){0, 0, 0};
     return (struct hearth__queued){
-        .count = hearth__load_relaxed(&first->queued_count),
-        .size = hearth__load_relaxed(&first->queued_size),
-        .capacity = hearth__load_relaxed(&first->queued_capacity),
+        .count = hearth__load_acquire(&first->queued_count),
+        .size = hearth__load_acquire(&first->queued_size),
+        .capacity = hearth__load_acquire(&first->queued_capacity),
     };
 }
 
@@ -158,9 +158,10 @@ struct hearth_buf *hearth__inbox_close(struct hearth__inbox *inbox)
     return take(inbox, HEARTH__INBOX_CLOSED);
 }
 
-void hearth__inbox_reclaim(struct hearth_buf *buf)
+bool hearth__inbox_reclaim(struct hearth_buf *buf, uint64_t generation)
 {
-    (void)hearth__fetch_or_release(&buf->returned, HEARTH__QUEUED);
+    uint64_t settled = generation << HEARTH__GENERATION_SHIFT;
+    return hearth__cas_acq_rel(&buf->returned, &settled, settled | HEARTH__QUEUED);
 }
 
 struct hearth__settled hearth__inbox_settle(struct hearth_buf *buf)

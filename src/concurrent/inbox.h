@@ -86,9 +86,9 @@ struct hearth__settled {
     size_t overtaken;
 };
 
-/* Claim again, for the generation that was settled last: the caller found that the slot has to go to
- * another inbox. Nobody else can claim a generation that was returned before. Wait-free. */
-void hearth__inbox_reclaim(struct hearth_buf *buf);
+/* Claim again, for the generation that the caller settled: it found that the slot has to go to another
+ * inbox. False when a later generation was claimed meanwhile: the settled one is stale. */
+bool hearth__inbox_reclaim(struct hearth_buf *buf, uint64_t generation);
 
 /* Take a slot out of the queued state, after its inbox_next was read. Wait-free. */
 struct hearth__settled hearth__inbox_settle(struct hearth_buf *buf);

@@ -74,10 +74,17 @@ static inline bool hearth__section_enter_plain(struct hearth__section *section, 
     return true;
 }
 
-/* Whether the calling thread, being the owner, is inside already. */
+/* Whether somebody is inside; any thread. */
 static inline bool hearth__section_busy(const struct hearth__section *section)
 {
     return hearth__load_acquire(&section->gate) == HEARTH__GATE_BUSY;
+}
+
+/* For the owner: whether it may enter by the general path. Not while it is inside, and not while it is
+ * about to give the arena away: a signal handler may ask at any moment. */
+static inline bool hearth__section_open(const struct hearth__section *section, uint64_t token)
+{
+    return hearth__load_relaxed(&section->gate) == token;
 }
 
 /* Enter by the general path, as the owner; or enter again after a backing call in mid-operation. */

@@ -74,7 +74,11 @@ static inline void hearth__bin_push(struct hearth__bin_set *set, struct hearth_b
         second->prev = buf;
         return;
     }
-    if (hearth__unlikely(bin->oldest == NULL))
+    /* The list was empty. Often its last member was this very slot. */
+    struct hearth_buf *oldest = bin->oldest;
+    if (oldest == buf)
+        return;
+    if (oldest == NULL)
         set->occupied[buf->size_class / 64] |= (uint64_t)1 << buf->size_class % 64;
     bin->oldest = buf;
 }

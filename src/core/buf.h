@@ -64,7 +64,8 @@ struct hearth__storage {
 /*
  * A weight counts buffers and their capacity in one word: {capacity / 64 : 38, count : 26}. Weights are
  * added and subtracted whole; a difference is right, modulo 2^64, as long as what it describes is
- * below 2^26 buffers and 2^44 bytes, which HEARTH__SLOTS_MAX and HEARTH__HELD_MAX see to.
+ * below 2^26 buffers and 2^44 bytes, which HEARTH__SLOTS_MAX and HEARTH__HELD_MAX see to for the owner.
+ * Another thread's two readings may enclose more than that; see exec_read.c.
  */
 typedef uint64_t hearth__weight;
 

@@ -23,7 +23,7 @@ static inline size_t hearth__class_index(size_t bytes)
     if (bytes <= 256)
         return bytes == 0 ? 0 : (bytes - 1) >> 6;
     size_t last = bytes - 1;
-    size_t log = (size_t)__builtin_clzl(last) ^ 63u;
+    size_t log = (unsigned)__builtin_clzl(last) ^ 63u;
     /* The top three bits of `last` are 4 to 7. */
     return HEARTH__CLASS_LINEAR + (log - 8) * 4 + (last >> (log - 2)) - 4;
 }

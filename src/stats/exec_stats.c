@@ -15,7 +15,7 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->live_count = hearth__exec_live_count(now);
     stats->live_bytes = hearth__exec_live_bytes(now);
     stats->live_capacity = hearth__exec_live_capacity(now);
-    stats->peak_bytes = hearth__load_relaxed(&cells->peak);
+    stats->peak_bytes = now->peak;
     stats->retained_count = hearth__exec_retained_count(now);
     stats->retained_bytes = hearth__exec_retained_bytes(now);
     stats->pending_count = hearth__exec_pending_count(now);
@@ -25,8 +25,8 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->slots = arena->slots.limit;
     stats->allocs = hearth__exec_allocs(now);
     stats->frees = hearth__exec_frees(now);
-    stats->remote_frees = hearth__load_relaxed(&cells->remote_frees) + now->pending.count;
-    stats->misses = hearth__load_relaxed(&cells->misses);
+    stats->remote_frees = now->remote_frees + now->pending.count;
+    stats->misses = now->misses;
     stats->hits = stats->allocs > stats->misses ? stats->allocs - stats->misses : 0;
     stats->backing_acquires = now->obtained_count;
     stats->backing_releases = now->given_count;

@@ -68,6 +68,14 @@ Test(exec_windows, a_resize_notices_that_its_buffer_was_returned, .init = start)
     hook.during = return_elsewhere;
     assert_status(hearth_buf_resize_keep(buf, 100 * KIB), HEARTH_STALE);
     assert_sound(arena);
+    /* The storage that was obtained in vain is as good as any other. */
+    struct hearth_buf *spare = exec_take(arena, 64 * KIB);
+    assert_ok(hearth_exec_free(arena, spare));
+    spare = exec_take(arena, 100 * KIB);
+    cr_assert_geq(hearth_buf_generation(spare), 1);
+    assert_size(hearth_exec_live_count(arena), 1);
+    assert_ok(hearth_exec_free(arena, spare));
+    assert_sound(arena);
     assert_ok(hearth_exec_trim(arena, NULL));
     assert_size(hearth_exec_live_count(arena), 0);
     assert_size(hearth_exec_live_bytes(arena), 0);
@@ -160,6 +168,33 @@ Test(exec_windows, a_stray_slot_goes_to_the_arena_that_it_serves)
             assert_ok(hearth_exec_free(right, bufs[i]));
     }
     assert_ok(hearth_exec_destroy(right));
+}
+
+/* A settled claim that has to be delivered again must not be, once a later generation was claimed: its slot
+ * may be linked by then. */
+Test(exec_windows, a_settled_claim_is_not_renewed_over_a_later_one, .init = start)
+{
+    uint64_t generation = hearth_buf_generation(buf);
+    cr_assert_eq(hearth__inbox_claim(buf, generation), HEARTH__CLAIM_PUSH);
+    assert_size(hearth__inbox_settle(buf).generation, generation);
+    cr_assert_eq(hearth__inbox_claim(buf, generation + 1), HEARTH__CLAIM_PUSH);
+    cr_assert_not(hearth__inbox_reclaim(buf, generation));
+    assert_size(hearth__inbox_settle(buf).generation, generation + 1);
+    cr_assert(hearth__inbox_reclaim(buf, generation + 1));
+}
+
+/* A signal handler between the two steps of giving up ownership finds the arena closed. */
+Test(exec_windows, giving_up_ownership_closes_the_arena_first, .init = start)
+{
+    struct hearth_buf *none = NULL;
+    arena->section.gate = HEARTH__OWNER_NONE; /* the first step */
+    assert_status(hearth_exec_alloc(arena, 100, &none), HEARTH_BUSY);
+    assert_ok(hearth_exec_free(arena, buf)); /* by way of the inbox */
+    cr_assert_eq(arena->section.gate, HEARTH__OWNER_NONE);
+    arena->owner = HEARTH__OWNER_NONE; /* the second */
+    assert_ok(hearth_exec_trim(arena, NULL));
+    assert_size(hearth_exec_live_count(arena), 0);
+    assert_ok(hearth_exec_destroy(arena));
 }
 
 static void return_slot(void *argument)

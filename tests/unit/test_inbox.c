@@ -198,7 +198,7 @@ Test(inbox, a_stray_is_claimed_again, .init = start)
     (void)hearth__inbox_push(&inbox, &slots[0]);
     (void)hearth__inbox_take(&inbox);
     assert_settles(&slots[0], 5, 0);
-    hearth__inbox_reclaim(&slots[0]);
+    cr_assert(hearth__inbox_reclaim(&slots[0], 5));
     cr_assert_eq(slots[0].returned, returned_word(5, 0, 1));
     cr_assert_eq(hearth__inbox_claim(&slots[0], 5), HEARTH__CLAIM_TWIN);
     cr_assert_eq(hearth__inbox_claim(&slots[0], 6), HEARTH__CLAIM_RIDES);
