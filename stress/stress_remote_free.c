@@ -6,9 +6,10 @@
  * one of its boxes. Every thread takes from everybody's boxes, checks the pattern and returns the
  * buffer to the arena it came from. A reader looks at all arenas' figures all the time.
  *
- * Oracle: a pattern is never wrong (that would be two holders of one buffer); no return is refused; a
- * reading marked consistent adds up exactly and no reading is impossible; at the end nothing is
- * live or pending, as many buffers came home as went out, and trim gives everything back.
+ * Oracle: a pattern is never wrong (that would be two holders of one buffer); no return is refused; no
+ * reading is impossible, and in one marked consistent the figures add up and counts agree with bytes
+ * exactly; at the end nothing is live or pending, as many buffers came home as went out, and trim
+ * gives everything back.
  */
 #include "harness.h"
 
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 
 #define BOXES 32
+#define SIZE ((size_t)512) /* one for all, so that counts and bytes can be compared */
 #define THREADS_MAX 64
 #define SMOKE_ROUNDS 40000
 
@@ -53,8 +55,7 @@ static void post(struct owner *self, uint64_t *random)
     if (parcel == NULL)
         abort();
     parcel->arena = self->arena;
-    size_t size = (size_t)(64 + stress_next(random) % 8 * 64);
-    stress_must(hearth_exec_alloc(self->arena, size, &parcel->buf), "alloc");
+    stress_must(hearth_exec_alloc(self->arena, SIZE, &parcel->buf), "alloc");
     self->allocs++;
     parcel->tag = (uint64_t)self->number << 48 | self->allocs;
     stress_fill(parcel->buf, parcel->tag);
@@ -121,6 +122,9 @@ static void look(const struct owner *owner)
         stress_violation("a reading is below zero");
     if (now.frees > now.allocs)
         stress_violation("%" PRIu64 " came home of %" PRIu64, now.frees, now.allocs);
+    if (now.consistent && now.live_bytes != now.live_count * SIZE)
+        stress_violation("%" PRIu64 " buffers live, but %" PRIu64 " bytes", now.live_count,
+                         now.live_bytes);
     if (now.consistent &&
         now.live_capacity + now.retained_bytes + now.pending_bytes != now.footprint)
         stress_violation("live %" PRIu64 " + retained %" PRIu64 " + pending %" PRIu64

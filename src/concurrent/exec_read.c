@@ -46,10 +46,6 @@ static struct hearth__exec_reading read_once(const struct hearth_exec *arena)
     const struct hearth__exec_cells *cells = &arena->cells;
     struct hearth__exec_reading now;
     /* EDGE exec.cells, observe: an "out" is at least as new as the "in" read before it. */
-#ifdef HEARTH_BROKEN_OUT_BEFORE_IN
-    now.out_weight = hearth__load_acquire(&cells->out_weight);
-    HEARTH__PERTURB("exec.cells");
-#endif
     now.given_count = hearth__load_acquire(&cells->given_count);
     now.given_bytes = hearth__load_acquire(&cells->given_bytes);
     now.moves = hearth__load_acquire(&cells->moves);
@@ -58,9 +54,7 @@ static struct hearth__exec_reading read_once(const struct hearth_exec *arena)
     now.in_size = hearth__load_acquire(&cells->in_size);
     now.pending = read_pending(arena);
     HEARTH__PERTURB("exec.cells");
-#ifndef HEARTH_BROKEN_OUT_BEFORE_IN
     now.out_weight = hearth__load_acquire(&cells->out_weight);
-#endif
     now.out_size = hearth__load_acquire(&cells->out_size);
     now.obtained_count = hearth__load_acquire(&cells->obtained_count);
     now.obtained_bytes = hearth__load_acquire(&cells->obtained_bytes);

@@ -49,6 +49,9 @@ enum hearth_status hearth_exec_stats(const struct hearth_exec *arena,
         bool busy = hearth__section_busy(&arena->section);
         struct hearth__exec_reading again = hearth__exec_read(arena);
         made.consistent = !busy && hearth__exec_reading_equal(&now, &again);
+#ifdef HEARTH_BROKEN_CONSISTENT_BLIND
+        made.consistent = true;
+#endif
         now = again;
     }
     fill(arena, &now, &made);
