@@ -74,9 +74,12 @@ static enum hearth_status deliver(struct hearth_buf *buf, const char *call)
             continue;
         }
         /* The buffer is home, so the arena may be gone by now, and its core another arena's: that one
-         * would look into an empty inbox once. An owner that does not see the bit yet hits without
-         * draining; on a miss it drains in any case. */
-        (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
+         * would look into an empty inbox once. The bit is only written when it is not seen set, which
+         * keeps its line shared between two drains; on a weakly ordered machine the owner may have
+         * lowered it just now and not see this push. An owner that does not see the bit hits without
+         * draining until the next push; on a miss it drains in any case. */
+        if (hearth__load_relaxed(&arena->section.attention) == 0)
+            (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
         return HEARTH_OK;
     }
 }

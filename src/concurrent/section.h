@@ -23,6 +23,7 @@
 #include "core/atomic.h"
 
 #include <assert.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,8 +36,10 @@ static_assert(HEARTH__GATE_BUSY < HEARTH__OWNER_NONE, "the mark is told from own
 #define HEARTH__ATTENTION_INBOX 1u /* other threads returned something that was not taken in */
 
 struct hearth__section {
-    _Atomic(uint64_t) gate;      /* writer: the owner */
-    _Atomic(uint32_t) attention; /* writer: any, by read-modify-write */
+    _Atomic(uint64_t) gate; /* writer: the owner */
+    /* Writer: any, by read-modify-write. A line of its own: the owner reads it on each operation, and
+     * whoever raises a bit must not take the line that the owner writes. */
+    alignas(64) _Atomic(uint32_t) attention;
 };
 
 /* The only stand-alone fence of the library: for the compiler, against signal handlers and visitors. */
