@@ -21,7 +21,7 @@
 static inline size_t hearth__class_index(size_t bytes)
 {
     if (bytes <= 256)
-        return bytes == 0 ? 0 : (bytes - 1) >> 6;
+        return (bytes - (bytes != 0)) >> 6;
     size_t last = bytes - 1;
     size_t log = (unsigned)__builtin_clzl(last) ^ 63u;
     /* The top three bits of `last` are 4 to 7. */
