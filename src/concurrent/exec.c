@@ -227,7 +227,7 @@ free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation,
     return HEARTH_OK;
 }
 
-enum hearth_status hearth_exec_free(struct hearth_exec *arena, struct hearth_buf *buf)
+HEARTH__HOT enum hearth_status hearth_exec_free(struct hearth_exec *arena, struct hearth_buf *buf)
 {
     return free_buf(arena, buf, 0, "hearth_exec_free");
 }
@@ -298,8 +298,8 @@ static enum hearth_status alloc_general(struct hearth_exec *arena, size_t size,
     return HEARTH_OK;
 }
 
-enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size_t size,
-                                     struct hearth_buf **out)
+HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size_t size,
+                                                 struct hearth_buf **out)
 {
     uint64_t token = hearth__thread_token_peek();
     if (hearth__likely(arena != NULL && out != NULL &&

@@ -82,6 +82,10 @@ static inline void hearth__cell_add(hearth__cell *cell, uint64_t amount)
 #endif
 }
 
+/* A function that runs for every buffer starts on a cache line: its cost should not depend on where the
+ * linker happens to put it. */
+#define HEARTH__HOT __attribute__((aligned(64)))
+
 #define hearth__likely(condition) __builtin_expect(!!(condition), 1)
 #define hearth__unlikely(condition) __builtin_expect(!!(condition), 0)
 

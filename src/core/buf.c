@@ -89,7 +89,7 @@ enum hearth_status hearth__buf_not_live(uint64_t word)
 
 /* The three below are read on every hand-out and so do not look their argument up. */
 
-void *hearth_buf_data(const struct hearth_buf *buf)
+HEARTH__HOT void *hearth_buf_data(const struct hearth_buf *buf)
 {
     return buf == NULL ? NULL : hearth__load_relaxed(&buf->data);
 }
