@@ -40,6 +40,7 @@ struct hearth__exec_cells {
     hearth__cell peak_at;
 };
 
+/* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct hearth_exec {
     struct hearth_allocator allocator; /* first: an arena is an allocator */
     struct hearth__section section;

@@ -35,6 +35,7 @@ static_assert(HEARTH__GATE_BUSY < HEARTH__OWNER_NONE, "the mark is told from own
 /* Reasons to look up. */
 #define HEARTH__ATTENTION_INBOX 1u /* other threads returned something that was not taken in */
 
+/* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct hearth__section {
     _Atomic(uint64_t) gate; /* writer: the owner */
     /* Writer: any, by read-modify-write. A line of its own: the owner reads it on each operation, and
