@@ -145,7 +145,7 @@ enum hearth_status hearth__exec_misuse(struct hearth_exec *arena, enum hearth_st
 enum hearth_status hearth__exec_busy(struct hearth_exec *arena);
 
 /* Begin an operation by the general path: as the owner, claiming an arena without one, and inside the
- * section. NOT_OWNER or BUSY, reported. */
+ * section. INVALID for NULL, NOT_OWNER or BUSY, reported. */
 enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call);
 
 /* End it: leave the section and do what is left to be done. */

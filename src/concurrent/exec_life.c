@@ -234,8 +234,6 @@ enum hearth_status hearth_exec_trim(struct hearth_exec *arena, size_t *released)
 {
     static const char call[] = "hearth_exec_trim";
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    if (arena == NULL)
-        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     enum hearth_status status = hearth__exec_begin(arena, call);
     if (status != HEARTH_OK)
         return status;
@@ -255,8 +253,6 @@ enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *arena, size
 {
     static const char call[] = "hearth_exec_set_retention_cap";
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    if (arena == NULL)
-        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     enum hearth_status status = hearth__exec_begin(arena, call);
     if (status != HEARTH_OK)
         return status;
@@ -273,8 +269,6 @@ enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena)
 {
     static const char call[] = "hearth_exec_reset_peak";
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    if (arena == NULL)
-        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     enum hearth_status status = hearth__exec_begin(arena, call);
     if (status != HEARTH_OK)
         return status;
