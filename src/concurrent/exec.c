@@ -137,7 +137,7 @@ bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf)
     bool more = hearth__word_generation(word) != HEARTH__GENERATION_MAX;
     uint64_t next = more ? word + GENERATION_ONE : word;
     hearth__store_relaxed(&buf->state, (next & ~BELOW_GENERATION) | FREE_BITS);
-    buf->stamp = hearth__load_relaxed(&cells->gives);
+    hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
     /* EDGE exec.cells, publish: the "out" that came before these "in". */
     hearth__cell_add(&cells->gives, 1);
     hearth__exec_count_in(cells, hearth__load_relaxed(&buf->size));
@@ -220,7 +220,7 @@ free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation,
     hearth__store_relaxed(&buf->state, next);
     hearth__bin_push(&arena->bins.normal, buf);
     uint64_t gives = hearth__load_relaxed(&cells->gives);
-    buf->stamp = gives;
+    hearth__store_relaxed(&buf->stamp, gives);
     /* EDGE exec.cells, publish: the "out" that came before these "in". */
     hearth__store_release(&cells->gives, gives + 1);
     hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
@@ -284,7 +284,7 @@ static enum hearth_status alloc_general(struct hearth_exec *arena, size_t size,
     if (arena == NULL || out == NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     struct hearth__want want;
-    if (!hearth__exec_want(arena, size, alignment_log, &want))
+    if (!hearth__rounding_want(&arena->rounding, size, alignment_log, &want))
         return HEARTH_OVERFLOW;
     struct hearth_buf *buf = NULL;
     bool known_zero = false;

@@ -11,6 +11,7 @@
 #include "core/bins.h"
 #include "core/buf.h"
 #include "core/meta.h"
+#include "core/rounding.h"
 #include "core/size_class.h"
 #include "core/slots.h"
 #include "core/store.h"
@@ -64,9 +65,8 @@ struct hearth_exec {
     /* Set at creation. */
 
     struct hearth_backing *backing;
-    uint32_t debug;                       /* HEARTH__DEBUG_* */
-    uint8_t rounded[HEARTH__CLASS_COUNT]; /* class that the backing really lends for a class */
-    uint8_t reach[HEARTH__CLASS_COUNT];   /* last class that may serve a (rounded) class */
+    uint32_t debug; /* HEARTH__DEBUG_* */
+    struct hearth__rounding rounding;
 
     /* Read by any thread. */
 
@@ -83,7 +83,6 @@ struct hearth_exec {
 
 static_assert(sizeof(struct hearth_exec) <= HEARTH__CORE_BYTES - HEARTH__CORE_OFFSET,
               "a core fits the start of its segment");
-static_assert(HEARTH__CLASS_COUNT <= UINT8_MAX, "classes fit the tables");
 
 /* What an operation leaves to be done outside of the section. */
 struct hearth__exec_after {
@@ -150,10 +149,6 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
 
 /* End it: leave the section and do what is left to be done. */
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after);
-
-/* Work out what serves a request. False when the size cannot be rounded. */
-bool hearth__exec_want(const struct hearth_exec *arena, size_t size, unsigned alignment_log,
-                       struct hearth__want *want);
 
 /* Inside the section: find or make a slot with sufficient storage, off the store and not live. The
  * section is left around backing calls. */

@@ -66,32 +66,6 @@ static enum hearth_status merge_options(const struct hearth_exec_options *given,
     return HEARTH_OK;
 }
 
-/* The class that a backing of this granule really lends for a request of this class. */
-static unsigned rounded_class(unsigned class_index, size_t granule)
-{
-    size_t bytes = hearth__class_size(class_index);
-    while (bytes % granule != 0) {
-        if (__builtin_add_overflow(bytes, granule - 1, &bytes))
-            return HEARTH__CLASS_COUNT;
-        bytes &= ~(granule - 1);
-        if (bytes > HEARTH__CLASS_SIZE_MAX)
-            return HEARTH__CLASS_COUNT;
-        bytes = hearth__class_size(hearth__class_of(bytes));
-    }
-    return hearth__class_of(bytes);
-}
-
-static void fill_tables(struct hearth_exec *arena, uint32_t ratio, size_t granule)
-{
-    for (unsigned i = 0; i < HEARTH__CLASS_COUNT; i++) {
-        size_t most;
-        arena->rounded[i] = (uint8_t)rounded_class(i, granule);
-        if (__builtin_mul_overflow(hearth__class_size(i), (size_t)ratio, &most))
-            most = HEARTH__CLASS_SIZE_MAX;
-        arena->reach[i] = (uint8_t)hearth__class_floor(most);
-    }
-}
-
 static void set_plain_path(struct hearth_exec *arena)
 {
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
@@ -122,7 +96,7 @@ enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
     core->running = 0;
     core->backing = options.backing;
     hearth_backing_ref(options.backing);
-    fill_tables(core, options.reuse_ratio, options.backing->ops.granule);
+    hearth__rounding_init(&core->rounding, options.reuse_ratio, options.backing->ops.granule);
     hearth__store_relaxed(&core->retention_cap, options.retention_cap);
     set_plain_path(core);
     hearth__store_relaxed(&core->backlog, NULL);

@@ -46,7 +46,7 @@ static void put_spare(struct hearth_exec *arena, struct hearth_buf *spare, bool 
         return;
     }
     spare->flags = 0;
-    spare->stamp = hearth__load_relaxed(&cells->gives);
+    hearth__store_relaxed(&spare->stamp, hearth__load_relaxed(&cells->gives));
     hearth__cell_add(&cells->gives, 1);
     hearth__cell_add(&cells->moves, 1);
     hearth__exec_keep(arena, spare, after);
@@ -103,7 +103,7 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
 {
     struct hearth__want want;
     bool more;
-    if (!hearth__exec_want(arena, size, buf->alignment_log, &want))
+    if (!hearth__rounding_want(&arena->rounding, size, buf->alignment_log, &want))
         return HEARTH_OVERFLOW;
     enum hearth_status status = move_once(arena, buf, word, &want, size, keep, &more);
     if (status == HEARTH_NO_MEMORY && more)

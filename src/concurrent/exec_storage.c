@@ -10,41 +10,11 @@
 
 #include <string.h>
 
-#define PAGE_ALIGNMENT ((size_t)4096)
-
-/* Alignments beyond a page make every backing lend at least this much. */
-#define WIDE_ALIGNMENT_BYTES ((size_t)16 << 10)
-
 /* Slots whose storage is given back between two looks at the section. */
 #define TRIM_STEP 64
 
 /* Poison for storage that is free: a pattern that is no plausible pointer, count or float. */
 #define POISON_FREE 0xdb
-
-bool hearth__exec_want(const struct hearth_exec *arena, size_t size, unsigned alignment_log,
-                       struct hearth__want *want)
-{
-    size_t bytes = size == 0 ? 1 : size;
-    if (alignment_log > HEARTH__ALIGNMENT_LOG_MIN) {
-        size_t alignment = (size_t)1 << alignment_log;
-        if (alignment > PAGE_ALIGNMENT && bytes < WIDE_ALIGNMENT_BYTES)
-            bytes = WIDE_ALIGNMENT_BYTES;
-        size_t unit = alignment < PAGE_ALIGNMENT ? alignment : PAGE_ALIGNMENT;
-        if (__builtin_add_overflow(bytes, unit - 1, &bytes))
-            return false;
-        bytes &= ~(unit - 1);
-    }
-    if (bytes > HEARTH__CLASS_SIZE_MAX)
-        return false;
-    unsigned rounded = arena->rounded[hearth__class_of(bytes)];
-    if (rounded == HEARTH__CLASS_COUNT)
-        return false;
-    want->size_class = rounded;
-    want->bytes = hearth__class_size(rounded);
-    want->last_class = arena->reach[rounded];
-    want->alignment_log = alignment_log;
-    return true;
-}
 
 /* A slot without storage. The section is left around the kernel's help. */
 static enum hearth_status take_slot(struct hearth_exec *arena, struct hearth_buf **slot)

@@ -41,6 +41,9 @@
 #define hearth__cas_weak_acq_rel(object, expected, desired)                                        \
     atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_acq_rel,   \
                                           memory_order_acquire)
+#define hearth__cas_release(object, expected, desired)                                             \
+    atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_release, \
+                                            memory_order_relaxed)
 #define hearth__cas_acquire(object, expected, desired)                                             \
     atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acquire, \
                                             memory_order_relaxed)
@@ -50,8 +53,12 @@
 
 #define hearth__fetch_add_relaxed(object, value)                                                   \
     atomic_fetch_add_explicit((object), (value), memory_order_relaxed)
+#define hearth__fetch_add_release(object, value)                                                   \
+    atomic_fetch_add_explicit((object), (value), memory_order_release)
 #define hearth__fetch_add_acq_rel(object, value)                                                   \
     atomic_fetch_add_explicit((object), (value), memory_order_acq_rel)
+#define hearth__fetch_or_acq_rel(object, value)                                                    \
+    atomic_fetch_or_explicit((object), (value), memory_order_acq_rel)
 #define hearth__fetch_or_release(object, value)                                                    \
     atomic_fetch_or_explicit((object), (value), memory_order_release)
 #define hearth__fetch_and_acquire(object, value)                                                   \

@@ -111,7 +111,8 @@ static void older_tail(struct hearth__bin_set *set, struct hearth__bin_set **bes
         for (uint64_t bits = occupied_bits(set, word); bits != 0; bits &= bits - 1) {
             unsigned class_index = word * 64 + (unsigned)__builtin_ctzl(bits);
             struct hearth_buf *tail = set->bins[class_index].oldest;
-            if (*best == NULL || tail->stamp < (*best)->stamp) {
+            if (*best == NULL ||
+                hearth__load_relaxed(&tail->stamp) < hearth__load_relaxed(&(*best)->stamp)) {
                 *best = tail;
                 *best_set = set;
             }

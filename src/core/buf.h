@@ -29,9 +29,13 @@ enum hearth__state {
     HEARTH__LEASED = 2,
     HEARTH__RETURNING = 3,
     HEARTH__CACHED = 4,
-    HEARTH__FREE = 5, /* storage retained */
-    HEARTH__EVICTED = 6,
+    HEARTH__FREE = 5,    /* storage retained */
+    HEARTH__EVICTED = 6, /* claimed while linked in a shared list; count: HEARTH__EVICTED_* */
 };
+
+/* The two halves of an eviction, in any order; the second one makes the slot unused. */
+#define HEARTH__EVICTED_DETACHED ((uint64_t)1) /* its storage was taken off */
+#define HEARTH__EVICTED_UNLINKED ((uint64_t)2) /* it was popped */
 
 #define HEARTH__COUNT_BITS 18
 #define HEARTH__STATE_BITS 3
@@ -51,6 +55,19 @@ static inline uint64_t hearth__word_generation(uint64_t word)
 static inline enum hearth__state hearth__word_state(uint64_t word)
 {
     return (enum hearth__state)(word >> HEARTH__COUNT_BITS & ((1u << HEARTH__STATE_BITS) - 1));
+}
+
+#define HEARTH__COUNT_MAX (((uint64_t)1 << HEARTH__COUNT_BITS) - 1)
+
+static inline uint64_t hearth__word_count(uint64_t word)
+{
+    return word & HEARTH__COUNT_MAX;
+}
+
+/* The word of a lease with one reference. */
+static inline uint64_t hearth__word_leased(uint64_t generation)
+{
+    return hearth__word(generation, HEARTH__LEASED) | 1;
 }
 
 /* The segment a buffer's storage lies in, as the backing described it. Storage is always {segment,
@@ -96,6 +113,9 @@ static inline size_t hearth__weight_capacity(hearth__weight weight)
 #define HEARTH__OVERTAKEN_ONE ((uint64_t)1 << HEARTH__OVERTAKEN_SHIFT)
 #define HEARTH__OVERTAKEN_MASK ((((uint64_t)1 << HEARTH__GENERATION_SHIFT) - 1) & ~HEARTH__QUEUED)
 
+/* Gives storage from outside back to where it came from. */
+typedef void hearth__adopted_release(void *data, size_t size, void *context);
+
 struct hearth_buf {
     /* Writer: the holder by plain stores; CAS where several may race (leases, detached arenas). */
     _Atomic(uint64_t) state;
@@ -106,20 +126,29 @@ struct hearth_buf {
      * statistic. */
     _Atomic(size_t) size;
     _Atomic(hearth__weight) weight; /* of the capacity; 0 without storage */
-    /* Owner of the list the slot is on: the arena's owner. */
+    /* Whoever holds the slot or the private list it is on, such as an execution arena's owner. */
     struct hearth_buf *next; /* towards less recently freed; also links chains and unused slots */
-    struct hearth_buf *prev; /* towards more recently freed */
-    uint64_t stamp;          /* the arena's count of returns when it was freed */
-    uint32_t index;          /* process-wide slot number, never 0 */
-    uint16_t size_class;     /* of the capacity, rounded down */
-    uint8_t alignment_log;   /* of the request the storage was made for; 6 for default */
-    uint8_t flags;           /* HEARTH__BUF_* */
+    union {
+        struct hearth_buf *prev; /* exec: towards more recently freed */
+        /* I/O: the slot below in a shared stack. Writer: whoever pushes it, until it is popped; anybody
+         * may read it at any time. See concurrent/stack.h. */
+        _Atomic(uint32_t) link;
+    };
+    /* The arena's clock when it was freed. Writer: as next; evictors of an I/O arena may read it. */
+    _Atomic(uint64_t) stamp;
+    uint32_t index;        /* process-wide slot number, never 0 */
+    uint16_t size_class;   /* of the capacity, rounded down */
+    uint8_t alignment_log; /* of the request the storage was made for; 6 for default */
+    uint8_t flags;         /* HEARTH__BUF_* */
 
     /* Second line: cold, or touched by other threads. */
 
     /* Writer: CAS by returning threads, exchange by the owner's drain. See concurrent/inbox.c. */
     _Atomic(uint64_t) returned;
-    struct hearth_buf *inbox_next; /* writer: the thread that queued the slot */
+    union {
+        struct hearth_buf *inbox_next;    /* exec. Writer: the thread that queued the slot */
+        hearth__adopted_release *release; /* I/O: for storage from outside */
+    };
     /* Totals of the slot and all below it in the inbox chain. Writer: the thread that queues it. */
     _Atomic(size_t) queued_size;
     _Atomic(size_t) queued_capacity;
@@ -135,6 +164,8 @@ static inline size_t hearth__buf_capacity(const struct hearth_buf *buf)
 
 /* The storage reads as zero: fresh from a backing that says so, and not handed out since. */
 #define HEARTH__BUF_ZERO 1u
+/* The storage is from outside: not charged, and given back by the slot's release. */
+#define HEARTH__BUF_ADOPTED 2u
 
 #define HEARTH__SLOT_SHIFT 7
 #define HEARTH__SLOT_BYTES (1 << HEARTH__SLOT_SHIFT)

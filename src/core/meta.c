@@ -47,7 +47,7 @@
 
 _Atomic(struct hearth__table *) hearth__directory[HEARTH__TABLE_SIZE];
 
-static _Atomic(struct hearth__segment *) segments[HEARTH__SEGMENTS_MAX];
+_Atomic(struct hearth__segment *) hearth__segments[HEARTH__SEGMENTS_MAX];
 static _Atomic(uint32_t) last_id; /* ids start at 1: slot number 0 is none */
 
 /* {tag : 32, id : 32} of the topmost pooled segment of each kind; id 0: empty. */
@@ -119,8 +119,11 @@ static uint32_t first_slot_of(enum hearth__segment_kind kind)
 {
     switch (kind) {
     case HEARTH__SEGMENT_SLOTS:
+    case HEARTH__SEGMENT_IO_SLOTS:
         return HEARTH__HEADER_BYTES / HEARTH__SLOT_BYTES;
     case HEARTH__SEGMENT_BINS:
+    case HEARTH__SEGMENT_IO_LISTS:
+    case HEARTH__SEGMENT_IO_CACHES:
         return HEARTH__SLOTS_PER_GRANULE; /* no slots */
     default:
         return HEARTH__CORE_BYTES / HEARTH__SLOT_BYTES;
@@ -140,7 +143,8 @@ static struct hearth__segment *segment_create(enum hearth__segment_kind kind)
     }
     segment->kind = kind;
     segment->first_slot = first_slot_of(kind);
-    hearth__store_release(&segments[segment->id], segment);
+    /* EDGE meta.segments, publish: the segment's header. */
+    hearth__store_release(&hearth__segments[segment->id], segment);
     /* EDGE meta.table, publish: the segment's header. */
     hearth__store_release(entry, (uintptr_t)segment | HEARTH__ENTRY_SEGMENT);
     return segment;
@@ -153,7 +157,7 @@ static struct hearth__segment *pool_pop(enum hearth__segment_kind kind)
         uint32_t id = (uint32_t)head;
         if (id == 0)
             return NULL;
-        struct hearth__segment *top = hearth__load_relaxed(&segments[id]);
+        struct hearth__segment *top = hearth__segment_at(id);
         /* May be stale when somebody else popped `top`; the tag makes the CAS fail then. */
         uint64_t rest = ((head >> 32) + 1) << 32 | hearth__load_relaxed(&top->next_free);
 #ifdef HEARTH_BROKEN_POOL_UNTAGGED
@@ -248,13 +252,6 @@ void hearth__payload_clear(const void *data)
     struct leaf *leaf = leaf_of(hearth__entry_of((uintptr_t)data));
     if (leaf != NULL)
         hearth__store_relaxed(leaf_word(leaf, (uintptr_t)data), 0);
-}
-
-struct hearth_buf *hearth__slot_at(uint32_t index)
-{
-    struct hearth__segment *segment =
-        hearth__load_acquire(&segments[index / HEARTH__SLOTS_PER_GRANULE]);
-    return hearth__segment_slot(segment, index % HEARTH__SLOTS_PER_GRANULE);
 }
 
 struct hearth_buf *hearth__payload_find(const void *data)

@@ -44,6 +44,11 @@ enum hearth__segment_kind {
     HEARTH__SEGMENT_EXEC,  /* an execution arena's core, then slots */
     HEARTH__SEGMENT_SIMPLE,
     HEARTH__SEGMENT_BINS, /* lists for aligned storage; no slots */
+    /* Slots of I/O arenas keep to themselves: a stale pop may read the link of any of them. */
+    HEARTH__SEGMENT_IO,        /* an I/O arena's core, then slots */
+    HEARTH__SEGMENT_IO_SLOTS,  /* slots only */
+    HEARTH__SEGMENT_IO_LISTS,  /* shared lists; no slots */
+    HEARTH__SEGMENT_IO_CACHES, /* threads' caches; no slots */
     HEARTH__SEGMENT_KINDS,
 };
 
@@ -142,8 +147,21 @@ static inline bool hearth__slot_in(const struct hearth_buf *buf,
     return segment != NULL && hearth__load_relaxed(&segment->arena) == arena;
 }
 
+extern _Atomic(struct hearth__segment *) hearth__segments[HEARTH__SEGMENTS_MAX];
+
+/* The segment of this id, or NULL when none was made yet. Wait-free. */
+static inline struct hearth__segment *hearth__segment_at(uint32_t id)
+{
+    /* EDGE meta.segments, observe: the segment's header. */
+    return hearth__load_acquire(&hearth__segments[id]);
+}
+
 /* The slot of this number, which was made before. Wait-free. */
-struct hearth_buf *hearth__slot_at(uint32_t index);
+static inline struct hearth_buf *hearth__slot_at(uint32_t index)
+{
+    struct hearth__segment *segment = hearth__segment_at(index / HEARTH__SLOTS_PER_GRANULE);
+    return hearth__segment_slot(segment, index % HEARTH__SLOTS_PER_GRANULE);
+}
 
 /* Payload table. `data` is aligned to HEARTH_ALIGNMENT. */
 enum hearth_status hearth__payload_set(const void *data, uint32_t index);

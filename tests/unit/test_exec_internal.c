@@ -253,7 +253,7 @@ Test(exec_internal, the_store_holds_what_is_retained)
     assert_size(slots, 3);
     assert_size(bytes, 128 + 1024 + 512);
     struct hearth__want want;
-    cr_assert(hearth__exec_want(arena, 100, HEARTH__ALIGNMENT_LOG_MIN, &want));
+    cr_assert(hearth__rounding_want(&arena->rounding, 100, HEARTH__ALIGNMENT_LOG_MIN, &want));
     assert_size(want.bytes, 128);
     cr_assert_eq(hearth__class_size(want.last_class), 512, "four times the rounded request");
     cr_assert_eq(ops->take(arena->store, &want), small);

@@ -46,18 +46,19 @@ Test(exec_storage, what_a_request_wants, .init = start)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct hearth__want want;
-        cr_assert(hearth__exec_want(arena, cases[i].size, cases[i].alignment_log, &want));
+        cr_assert(
+            hearth__rounding_want(&arena->rounding, cases[i].size, cases[i].alignment_log, &want));
         assert_size(want.bytes, cases[i].bytes);
         assert_size(hearth__class_size(want.size_class), cases[i].bytes);
         assert_size(hearth__class_size(want.last_class), cases[i].most);
         cr_assert_eq(want.alignment_log, cases[i].alignment_log);
     }
     struct hearth__want want;
-    cr_assert_not(hearth__exec_want(arena, SIZE_MAX, 6, &want));
-    cr_assert_not(hearth__exec_want(arena, HEARTH__CLASS_SIZE_MAX + 1, 6, &want));
-    cr_assert_not(hearth__exec_want(arena, HEARTH__CLASS_SIZE_MAX + 1, 21, &want));
-    cr_assert_not(hearth__exec_want(arena, SIZE_MAX - 10, 12, &want));
-    cr_assert(hearth__exec_want(arena, HEARTH__CLASS_SIZE_MAX, 6, &want));
+    cr_assert_not(hearth__rounding_want(&arena->rounding, SIZE_MAX, 6, &want));
+    cr_assert_not(hearth__rounding_want(&arena->rounding, HEARTH__CLASS_SIZE_MAX + 1, 6, &want));
+    cr_assert_not(hearth__rounding_want(&arena->rounding, HEARTH__CLASS_SIZE_MAX + 1, 21, &want));
+    cr_assert_not(hearth__rounding_want(&arena->rounding, SIZE_MAX - 10, 12, &want));
+    cr_assert(hearth__rounding_want(&arena->rounding, HEARTH__CLASS_SIZE_MAX, 6, &want));
     cr_assert_eq(want.last_class, HEARTH__CLASS_COUNT - 1);
 }
 
