@@ -104,6 +104,10 @@ struct hearth_allocator_ops {
     size_t (*live_bytes)(const struct hearth_allocator *self);
     size_t (*peak_bytes)(const struct hearth_allocator *self);
     enum hearth_status (*reset_peak)(struct hearth_allocator *self);
+    /** Give up one reference of a lease of this allocator's, for handles that own one. NULL where
+     *  there are no leases. */
+    enum hearth_status (*release)(struct hearth_allocator *self, struct hearth_buf *buf,
+                                  uint64_t generation);
 };
 
 /** An allocator: a table of operations, embedded as the first member of what implements it. */

@@ -3,8 +3,6 @@
  * @file io.h
  * The I/O arena: one for all threads, for buffers that leave the runtime.
  *
- * Declared ahead of its implementation: not installed yet.
- *
  * An I/O arena reuses storage like an execution arena, from any thread and without a lock. A buffer
  * that leaves is exported to a lease: a counted right to it, which can be retained, split into
  * views and released from anywhere, also after the arena was closed and after its last reference is

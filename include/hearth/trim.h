@@ -3,8 +3,6 @@
  * @file trim.h
  * What a trim reports: how much it gave back, and why the rest stayed.
  *
- * Declared ahead of its implementation: not installed yet.
- *
  * Filled by hearth_io_trim_ex() and hearth_service_trim().
  */
 #ifndef HEARTH_TRIM_H

@@ -201,6 +201,11 @@ enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct he
 enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hearth_buf *buf,
                                        size_t size, bool keep);
 
+/* The owner gives a live buffer's storage to another arena's empty slot; the buffer goes stale. Returns
+ * NOT_OWNER, BUSY (reported), STALE (not reported). */
+enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hearth_buf *buf,
+                                          struct hearth_buf *slot, size_t *size);
+
 /* One buffer of a detached arena came home; the last one ends the arena. */
 void hearth__exec_came_home(struct hearth_exec *arena);
 

@@ -111,6 +111,30 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
     return status == HEARTH_STALE ? hearth__exec_misuse(arena, status, CALL, buf) : status;
 }
 
+enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hearth_buf *buf,
+                                          struct hearth_buf *slot, size_t *size)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    uint64_t word = hearth__load_acquire(&buf->state);
+    enum hearth_status status = hearth__exec_begin(arena, "hearth_io_take");
+    if (status != HEARTH_OK)
+        return status;
+    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
+        *size = hearth__load_relaxed(&buf->size);
+        (void)hearth__exec_take_back(arena, buf);
+        hearth__buf_move_storage(buf, slot);
+        size_t bytes = hearth__buf_capacity(slot);
+        arena->held -= hearth__weight_of(1, bytes);
+        hearth__cell_add(&arena->cells.given_count, 1);
+        hearth__cell_add(&arena->cells.given_bytes, bytes);
+        hearth__slots_put(&arena->slots, buf);
+    } else {
+        status = HEARTH_STALE;
+    }
+    hearth__exec_end(arena, &after);
+    return status;
+}
+
 enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hearth_buf *buf,
                                        size_t size, bool keep)
 {

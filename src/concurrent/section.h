@@ -6,8 +6,7 @@
  * The owner marks itself busy with a plain store, keeps the compiler from moving the look above it, and
  * looks at the attention word. On the processor the store may still pass the load; a visitor makes up
  * for that with one membarrier between raising its flag and reading the mark, so that the owner pays
- * for no fence. There are no visitors yet; their bit will be one more reason in the same word, so the
- * cost is paid from the start.
+ * for no fence. Either the visitor sees the mark, or the owner sees the flag.
  *
  * The mark is one value of the gate. Its other values are owners: while the gate shows the token of the
  * calling thread, the thread owns the arena and nobody is inside, so one compare opens the plain path.
@@ -33,7 +32,15 @@
 static_assert(HEARTH__GATE_BUSY < HEARTH__OWNER_NONE, "the mark is told from owners");
 
 /* Reasons to look up. */
-#define HEARTH__ATTENTION_INBOX 1u /* other threads returned something that was not taken in */
+#define HEARTH__ATTENTION_INBOX 1u   /* other threads returned something that was not taken in */
+#define HEARTH__ATTENTION_VISITED 2u /* a visitor has what the section guards, or is about to */
+#define HEARTH__ATTENTION_DEAD 4u    /* the owner is exiting */
+#define HEARTH__ATTENTION_CLOSED 8u  /* the arena was closed */
+#define HEARTH__ATTENTION_GONE                                                                     \
+    16u /* the arena ended: the section's place is the owner's to give up */
+#define HEARTH__ATTENTION_CREDIT 32u /* the arena's cap changed: give surplus credit back */
+#define HEARTH__ATTENTION_PEAK 64u   /* the arena's peak was reset */
+#define HEARTH__ATTENTION_FLUSH 128u /* a trim could not get in: empty the magazines */
 
 /* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct hearth__section {
@@ -59,6 +66,7 @@ static inline void hearth__section_init(struct hearth__section *section, uint64_
 /* Leave; `gate` opens the plain path to the thread whose token it is, or to nobody. */
 static inline void hearth__section_leave(struct hearth__section *section, uint64_t gate)
 {
+    /* EDGE section.leave, publish: all that was done inside. */
     hearth__store_release(&section->gate, gate);
 }
 
@@ -70,7 +78,7 @@ static inline bool hearth__section_enter_plain(struct hearth__section *section, 
         return false;
     hearth__store_relaxed(&section->gate, HEARTH__GATE_BUSY);
     hearth__section_barrier();
-    /* Acquire: what asks for attention is to be seen, too. */
+    /* EDGE section.visit, observe: what visitors did who have left, and whatever asks for attention. */
     if (hearth__unlikely(hearth__load_acquire(&section->attention) != 0)) {
         hearth__section_leave(section, token);
         return false;
@@ -89,6 +97,40 @@ static inline bool hearth__section_busy(const struct hearth__section *section)
 static inline bool hearth__section_open(const struct hearth__section *section, uint64_t token)
 {
     return hearth__load_relaxed(&section->gate) == token;
+}
+
+/*
+ * A visitor's side. `raise` for each section of a pass, then one membarrier, then `visit` for those that
+ * were raised; in the end `lower`, whether the visitor got in or not. Only who raised a flag lowers it.
+ */
+
+/* True if the flag was down: it is the caller's to lower now. */
+static inline bool hearth__section_raise(struct hearth__section *section)
+{
+#ifdef HEARTH_BROKEN_VISIT_FLAG_NO_CAS
+    uint32_t attention = hearth__load_relaxed(&section->attention);
+    hearth__store_relaxed(&section->attention, attention | HEARTH__ATTENTION_VISITED);
+    return true;
+#else
+    /* EDGE section.visit, observe: what the visitor before did. One read-modify-write decides between
+     * visitors; with plain stores both would believe to be alone. */
+    return (hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_VISITED) &
+            HEARTH__ATTENTION_VISITED) == 0;
+#endif
+}
+
+/* After the membarrier: whether the owner is outside and stays out while the flag is up. */
+static inline bool hearth__section_visit(const struct hearth__section *section)
+{
+    /* EDGE section.leave, observe: all that the owner did inside. */
+    return hearth__load_acquire(&section->gate) != HEARTH__GATE_BUSY;
+}
+
+/* Lower the flag; the other reasons for attention at that moment are returned. */
+static inline uint32_t hearth__section_lower(struct hearth__section *section)
+{
+    /* EDGE section.visit, publish: what the visitor did. */
+    return hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
 }
 
 /* Enter by the general path, as the owner; or enter again after a backing call in mid-operation. */

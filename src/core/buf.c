@@ -82,6 +82,17 @@ void hearth__buf_swap_storage(struct hearth_buf *a, struct hearth_buf *b)
     attachment_set(b, &of_a);
 }
 
+void hearth__buf_move_storage(struct hearth_buf *from, struct hearth_buf *to)
+{
+    struct attachment of_from = attachment_of(from);
+    attachment_set(to, &of_from);
+    hearth__store_relaxed(&from->data, NULL);
+    from->storage = (struct hearth__storage){0};
+    hearth__store_relaxed(&from->weight, 0);
+    hearth__store_relaxed(&from->size, 0);
+    from->flags = 0;
+}
+
 enum hearth_status hearth__buf_not_live(uint64_t word)
 {
     return hearth__word_state(word) == HEARTH__LEASED ? HEARTH_LEASED : HEARTH_STALE;

@@ -186,6 +186,9 @@ void hearth__buf_detach(struct hearth_buf *buf, struct hearth_segment *segment);
 /* Exchange the storage of two slots that the caller owns. */
 void hearth__buf_swap_storage(struct hearth_buf *a, struct hearth_buf *b);
 
+/* Give a slot's storage to an empty one; the caller owns both. */
+void hearth__buf_move_storage(struct hearth_buf *from, struct hearth_buf *to);
+
 /* The status for a return, resize or export of a slot whose word is not LIVE. */
 enum hearth_status hearth__buf_not_live(uint64_t word);
 

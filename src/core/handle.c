@@ -55,8 +55,12 @@ enum hearth_status hearth_handle_reset(struct hearth_handle *handle)
     /* While the generation is the handle's, the buffer is live, and so are its arena and whatever
      * wraps it. Of an allocator whose buffer is gone nothing may be read. */
     uint64_t word = hearth__load_acquire(&old.buf->state);
-    if (hearth__word_generation(word) != old.generation || hearth__word_state(word) != HEARTH__LIVE)
+    bool lease = old.kind == HEARTH_HANDLE_LEASE;
+    enum hearth__state state = lease ? HEARTH__LEASED : HEARTH__LIVE;
+    if (hearth__word_generation(word) != old.generation || hearth__word_state(word) != state)
         return hearth__misuse(HEARTH_STALE, "hearth_handle_reset", NULL, old.buf);
+    if (lease)
+        return old.allocator->ops->release(old.allocator, old.buf, old.generation);
     return old.allocator->ops->free_exact(old.allocator, old.buf, old.generation);
 }
 

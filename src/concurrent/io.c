@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * I/O arena: handing out, export, and the way home.
+ *
+ * Problem. Buffers that leave the runtime are held by threads that nobody knows, for as long as they like,
+ * and must come home exactly once, be reused without a lock, and outlive the arena. One arena serves all
+ * threads.
+ *
+ * Picture.
+ *
+ *     thread's cache (io_cache.c)                 shared lists (io_list.c), a stack per class
+ *       magazines, classes below 64 KiB  <--chains-->  [top] [below]        <-- 64 KiB and up: direct
+ *       cells, credit, section                                |
+ *                                                   evict, trim, miss
+ *                                                             v
+ *                                                   backing (io_storage.c)
+ *
+ * States of a slot's word {generation, state, count}:
+ *
+ *                         +--------- free ----------+
+ *       unused --miss--> live --export--> leased(1) --retain/release--> leased(n)
+ *                         ^                 |  last release
+ *                         |                 v  (generation + 1)
+ *                         |             returning --> cached (magazine) / free (list) --> evicted
+ *                         +---- take --------------------/                                  |
+ *       unused <---- popped and its storage taken off, whoever of the two comes second -----+
+ *
+ * Who may change the word. Whoever has the slot alone (a magazine's thread, a miss, an operation that took
+ * it back) by plain stores; all others by CAS on the whole word, which names the generation. Export and
+ * free are CASes: two threads that wrongly share one bare buffer must not both win.
+ *
+ * No ABA. Generations never restart, lists are tagged (stack.h).
+ *
+ * Order of things. The last release is one CAS. After it the slot is the returner's alone, but the arena
+ * lives until the return is counted, so counting is the last thing it does to the arena, inside the section
+ * in which it looked whether the arena was closed (io_life.c).
+ *
+ * Progress. All operations are lock-free outside the backing and a thread's first call on an arena.
+ *
+ * Ordering. EDGE word.release: every holder's use of the payload before its next user, or the backing.
+ * EDGEs stack.push, section.leave, section.visit, io.outstanding.
+ *
+ * Cost. Below 64 KiB one locked instruction for lease and release together; from 64 KiB up five: pop, claim,
+ * release, stamp, push.
+ */
+#include "concurrent/io.h"
+
+#include "core/conf.h"
+#include "core/misuse.h"
+#include "core/perturb.h"
+#include "core/request.h"
+
+#include <string.h>
+
+#define OUT_OF_LINE __attribute__((noinline))
+
+#define GENERATION_ONE ((uint64_t)1 << HEARTH__GENERATION_SHIFT)
+#define BELOW_GENERATION (GENERATION_ONE - 1)
+#define BITS(state) ((uint64_t)(state) << HEARTH__COUNT_BITS)
+#define LIVE_BITS BITS(HEARTH__LIVE)
+#define LEASED_BITS (BITS(HEARTH__LEASED) | 1)
+
+enum hearth_status hearth__io_misuse(struct hearth_io *arena, enum hearth_status status,
+                                     const char *call, const void *slot)
+{
+    if (arena != NULL)
+        (void)hearth__fetch_add_relaxed(&arena->misuses, 1);
+    return hearth__misuse(status, call, arena == NULL ? NULL : &arena->allocator, slot);
+}
+
+/* The calling thread's cache of this arena if its plain path is open, entered; else NULL. */
+static inline struct hearth__io_cache *enter_plain(const struct hearth_io *arena)
+{
+    struct hearth__io_cache *cache = hearth__io_thread.current;
+    if (hearth__unlikely(
+            cache == NULL || cache->arena != arena ||
+            !hearth__section_enter_plain(&cache->section, hearth__thread_token_peek())))
+        return NULL;
+    return cache;
+}
+
+static inline void leave_plain(struct hearth__io_cache *cache)
+{
+    hearth__section_leave(&cache->section, hearth__thread_token_peek());
+}
+
+static inline void count_out(struct hearth__io_cache *cache, const struct hearth_buf *buf,
+                             size_t size, bool lease)
+{
+    hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    cache->credit += (int64_t)weight;
+    if (hearth__unlikely(cache->credit > cache->credit_most))
+        hearth__io_credit_repay(cache);
+    if (lease) {
+        hearth__cell_add(&cache->cells.lease_out_weight, weight);
+        hearth__cell_add(&cache->cells.lease_out_size, size);
+    } else {
+        hearth__cell_add(&cache->cells.bare_out_weight, weight);
+        hearth__cell_add(&cache->cells.bare_out_size, size);
+    }
+    hearth__io_lead(cache, size);
+}
+
+/* A slot from the thread's magazine or, from 64 KiB up, the shared list; NULL: take the general path. */
+static inline __attribute__((always_inline)) struct hearth_buf *
+take_plain(struct hearth_io *arena, size_t size, bool lease, uint64_t *generation)
+{
+    struct hearth__io_cache *cache = enter_plain(arena);
+    if (hearth__unlikely(cache == NULL))
+        return NULL;
+    unsigned size_class = arena->rounding.rounded[hearth__class_index(size)];
+    uint64_t bits = lease ? LEASED_BITS : LIVE_BITS;
+    struct hearth_buf *buf;
+    if (hearth__likely(size_class < HEARTH__IO_SMALL_CLASSES)) {
+        struct hearth__magazine *magazine = &cache->magazines[size_class];
+        buf = magazine->loaded;
+        if (hearth__likely(buf != NULL)) {
+            magazine->loaded = buf->next;
+            magazine->loaded_count--;
+            uint64_t word = hearth__load_relaxed(&buf->state);
+            /* Relaxed: whoever else gets the buffer gets it from the caller, with its ordering. */
+            hearth__store_relaxed(&buf->state, (word & ~BELOW_GENERATION) | bits);
+        }
+    } else {
+        buf = arena->plain
+                  ? hearth__io_list_take(arena, hearth__io_list_normal(arena, size_class), bits)
+                  : NULL;
+    }
+    if (hearth__likely(buf != NULL)) {
+        *generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
+        hearth__store_relaxed(&buf->size, size);
+        count_out(cache, buf, size, lease);
+    }
+    leave_plain(cache);
+    return buf;
+}
+
+HEARTH__HOT enum hearth_status hearth_io_lease(struct hearth_io *arena, size_t size,
+                                               struct hearth_lease *lease)
+{
+    uint64_t generation;
+    if (hearth__likely(arena != NULL && lease != NULL)) {
+        struct hearth_buf *buf = take_plain(arena, size, true, &generation);
+        if (hearth__likely(buf != NULL)) {
+            *lease = (struct hearth_lease){buf, generation};
+            return HEARTH_OK;
+        }
+    }
+    const struct hearth_request request = {.size = size};
+    return hearth_io_lease_ex(arena, &request, lease);
+}
+
+HEARTH__HOT enum hearth_status hearth_io_alloc(struct hearth_io *arena, size_t size,
+                                               struct hearth_buf **out)
+{
+    uint64_t generation;
+    if (hearth__likely(arena != NULL && out != NULL)) {
+        struct hearth_buf *buf = take_plain(arena, size, false, &generation);
+        if (hearth__likely(buf != NULL)) {
+            *out = buf;
+            return HEARTH_OK;
+        }
+    }
+    const struct hearth_request request = {.size = size};
+    return hearth__io_alloc_general(arena, &request, false, "hearth_io_alloc", out, &generation);
+}
+
+/* Inside: count a slot as handed out. */
+static void count_out_general(struct hearth__io_access *access, const struct hearth_buf *buf,
+                              size_t size, bool lease)
+{
+    hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    if (lease) {
+        HEARTH__IO_COUNT(access, lease_out_weight, weight);
+        HEARTH__IO_COUNT(access, lease_out_size, size);
+    } else {
+        HEARTH__IO_COUNT(access, bare_out_weight, weight);
+        HEARTH__IO_COUNT(access, bare_out_size, size);
+    }
+    hearth__io_count_up(access, size);
+}
+
+static enum hearth_status obtain_and_count(struct hearth_io *arena, const struct hearth__want *want,
+                                           size_t size, bool lease, bool *known_zero,
+                                           struct hearth_buf **out)
+{
+    struct hearth__io_access access;
+    struct hearth_buf *buf = NULL;
+    hearth__io_enter(arena, &access);
+    enum hearth_status status =
+        access.closed ? HEARTH_CLOSED
+                      : hearth__io_obtain(&access, want, lease ? LEASED_BITS : LIVE_BITS, &buf);
+    if (status == HEARTH_OK) {
+        /* Set by a fresh attachment only: what comes from a list was handed out before. */
+        *known_zero = (buf->flags & HEARTH__BUF_ZERO) != 0;
+        buf->flags = 0;
+        hearth__store_relaxed(&buf->size, size);
+        count_out_general(&access, buf, size, lease);
+        *out = buf;
+    }
+    hearth__io_leave(&access);
+    return status;
+}
+
+enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
+                                            const struct hearth_request *request, bool lease,
+                                            const char *call, struct hearth_buf **out,
+                                            uint64_t *generation)
+{
+    unsigned alignment_log;
+    struct hearth__want want;
+    if (arena == NULL || out == NULL || !hearth__request_alignment(request, &alignment_log))
+        return hearth__io_misuse(arena, HEARTH_INVALID, call, NULL);
+    if (!hearth__rounding_want(&arena->rounding, request->size, alignment_log, &want))
+        return HEARTH_OVERFLOW;
+    if (want.bytes > HEARTH__HELD_MAX)
+        return HEARTH_NO_MEMORY;
+    bool known_zero = false;
+    struct hearth_buf *buf = NULL;
+    enum hearth_status status =
+        obtain_and_count(arena, &want, request->size, lease, &known_zero, &buf);
+    if (status != HEARTH_OK)
+        return status;
+    *generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
+    if (request->zero != 0 && !known_zero)
+        memset(hearth__load_relaxed(&buf->data), 0, request->size);
+    *out = buf;
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_io_alloc_ex(struct hearth_io *arena, const struct hearth_request *request,
+                                      struct hearth_buf **buf)
+{
+    uint64_t generation;
+    return hearth__io_alloc_general(arena, request, false, "hearth_io_alloc_ex", buf, &generation);
+}
+
+enum hearth_status hearth_io_lease_ex(struct hearth_io *arena, const struct hearth_request *request,
+                                      struct hearth_lease *lease)
+{
+    struct hearth_buf *buf;
+    uint64_t generation;
+    enum hearth_status status = hearth__io_alloc_general(arena, request, true, "hearth_io_lease",
+                                                         lease == NULL ? NULL : &buf, &generation);
+    if (status == HEARTH_OK)
+        *lease = (struct hearth_lease){buf, generation};
+    return status;
+}
+
+/* Inside: count a slot as taken back. */
+static void count_in(struct hearth__io_access *access, hearth__weight weight, size_t size,
+                     bool leased)
+{
+    if (leased) {
+        HEARTH__IO_COUNT(access, lease_in_size, size);
+        HEARTH__IO_COUNT(access, lease_in_weight, weight);
+    } else {
+        HEARTH__IO_COUNT(access, bare_in_size, size);
+        HEARTH__IO_COUNT(access, bare_in_weight, weight);
+    }
+    hearth__io_count_down(access, size);
+}
+
+/* Storage from outside goes back where it came from, outside of the section: it is users' code. */
+static void release_adopted(struct hearth_buf *buf)
+{
+    hearth__adopted_release *release = buf->release;
+    void *data = hearth__load_relaxed(&buf->data);
+    size_t length = buf->storage.length;
+    void *context = (void *)(uintptr_t)buf->storage.cookie;
+    hearth__store_relaxed(&buf->data, NULL);
+    buf->storage = (struct hearth__storage){0};
+    release(data, length, context);
+}
+
+void hearth__io_come_home(struct hearth_io *arena, struct hearth_buf *buf, bool leased)
+{
+    struct hearth__io_access access;
+    hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    size_t size = hearth__load_relaxed(&buf->size);
+    bool adopted = (buf->flags & HEARTH__BUF_ADOPTED) != 0;
+    if (adopted)
+        release_adopted(buf);
+    hearth__io_enter(arena, &access);
+    if (adopted) {
+        HEARTH__IO_COUNT(&access, given_count, 1);
+        HEARTH__IO_COUNT(&access, released_bytes, size);
+        buf->flags = 0;
+        hearth__store_relaxed(&buf->weight, 0);
+        hearth__store_relaxed(&buf->size, 0);
+        hearth__io_slot_put(arena, buf);
+        hearth__io_slot_unuse(arena);
+    } else if (access.closed) {
+        hearth__io_empty(&access, buf, true);
+    } else {
+        hearth__io_keep(&access, buf);
+    }
+    /* The section may have been left meanwhile, and the arena closed: what counts is the last look. */
+    bool closed = access.closed;
+    count_in(&access, weight, size, leased);
+    hearth__io_room_give(arena, hearth__weight_capacity(weight));
+    hearth__io_leave(&access);
+    if (closed)
+        hearth__io_came_home(arena);
+}
+
+/* The one step that ends a holder's right: to the last of the word's values that the holder saw. */
+static inline bool take_back(struct hearth_buf *buf, uint64_t *word, uint64_t next)
+{
+    HEARTH__PERTURB("word.release");
+#if defined(HEARTH_BROKEN_DECREMENT_RELAXED)
+    return hearth__cas_weak_relaxed(&buf->state, word, next);
+#elif defined(HEARTH_BROKEN_RELEASE_NO_CAS)
+    hearth__store_release(&buf->state, next);
+    return true;
+#else
+    /* EDGE word.release, publish: this holder's use of the payload. */
+    /* EDGE word.release, observe: for the last one, that of all who released before. */
+    return hearth__cas_weak_acq_rel(&buf->state, word, next);
+#endif
+}
+
+/* Keep a slot that was taken back inside the plain section; false: the general path has to. */
+static inline __attribute__((always_inline)) bool keep_plain(struct hearth_io *arena,
+                                                             struct hearth__io_cache *cache,
+                                                             struct hearth_buf *buf, uint64_t word,
+                                                             uint64_t generation)
+{
+    hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    unsigned size_class = buf->size_class;
+    if (hearth__unlikely(buf->alignment_log != HEARTH__ALIGNMENT_LOG_MIN || buf->flags != 0 ||
+                         cache->credit < (int64_t)weight || generation == HEARTH__GENERATION_MAX))
+        return false;
+    if (hearth__likely(size_class < HEARTH__IO_SMALL_CLASSES)) {
+        struct hearth__magazine *magazine = &cache->magazines[size_class];
+        if (hearth__unlikely(magazine->loaded_count >= magazine->limit))
+            return false;
+        if (hearth__unlikely(!take_back(buf, &word, hearth__word(generation + 1, HEARTH__CACHED))))
+            return false;
+        buf->next = magazine->loaded;
+        magazine->loaded = buf;
+        magazine->loaded_count++;
+        hearth__store_relaxed(&buf->stamp, ++cache->clock);
+    } else {
+        if (hearth__unlikely(!arena->plain))
+            return false;
+        if (hearth__unlikely(
+                !take_back(buf, &word, hearth__word(generation + 1, HEARTH__RETURNING))))
+            return false;
+        hearth__store_relaxed(&buf->stamp, hearth__io_stamp(arena, cache));
+        hearth__io_list_give(arena, buf);
+    }
+    cache->credit -= (int64_t)weight;
+    return true;
+}
+
+HEARTH__HOT enum hearth_status hearth_lease_release(struct hearth_lease lease)
+{
+    struct hearth__io_cache *cache = hearth__io_thread.current;
+    uint64_t token = hearth__thread_token_peek();
+    if (hearth__likely(cache != NULL && hearth__slot_in(lease.buf, &cache->arena->allocator) &&
+                       hearth__section_enter_plain(&cache->section, token))) {
+        struct hearth_buf *buf = lease.buf;
+        struct hearth_io *arena = cache->arena;
+        uint64_t word = hearth__word_leased(lease.generation);
+        size_t size = hearth__load_relaxed(&buf->size);
+        hearth__weight weight = hearth__load_relaxed(&buf->weight);
+        if (hearth__likely(hearth__load_relaxed(&buf->state) == word &&
+                           keep_plain(arena, cache, buf, word, lease.generation))) {
+            hearth__cell_add(&cache->cells.lease_in_size, size);
+            hearth__cell_add(&cache->cells.lease_in_weight, weight);
+            hearth__io_lag(cache, size);
+            hearth__section_leave(&cache->section, token);
+            return HEARTH_OK;
+        }
+        hearth__section_leave(&cache->section, token);
+    }
+    return hearth__io_release(lease, "hearth_lease_release");
+}
+
+enum hearth_status hearth__io_release(struct hearth_lease lease, const char *call)
+{
+    struct hearth__segment *segment = hearth__io_segment_of(lease.buf);
+    if (segment == NULL)
+        return hearth__misuse(HEARTH_FOREIGN, call, NULL, lease.buf);
+    /* Valid if the lease is: read before the count goes down, for then it may be too late. */
+    struct hearth_io *arena = hearth__io_of(hearth__load_relaxed(&segment->arena));
+    struct hearth_buf *buf = lease.buf;
+    uint64_t word = hearth__load_relaxed(&buf->state);
+    for (;;) {
+        if (hearth__word_generation(word) != lease.generation ||
+            hearth__word_state(word) != HEARTH__LEASED)
+            return hearth__misuse(HEARTH_STALE, call, NULL, buf);
+        bool last = hearth__word_count(word) == 1;
+        bool more = lease.generation != HEARTH__GENERATION_MAX;
+        uint64_t next = last ? hearth__word(lease.generation + more, HEARTH__RETURNING) : word - 1;
+        bool done = take_back(buf, &word, next);
+        if (done && last)
+            hearth__io_come_home(arena, buf, true);
+        if (done)
+            return HEARTH_OK;
+    }
+}
+
+static OUT_OF_LINE enum hearth_status free_general(struct hearth_io *arena, struct hearth_buf *buf,
+                                                   uint64_t generation, const char *call)
+{
+    if (arena == NULL)
+        return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);
+    if (!hearth__slot_in(buf, &arena->allocator))
+        return hearth__io_misuse(arena, HEARTH_FOREIGN, call, buf);
+    uint64_t word = hearth__load_relaxed(&buf->state);
+    for (;;) {
+        uint64_t present = hearth__word_generation(word);
+        if ((word & BELOW_GENERATION) != LIVE_BITS || (generation != 0 && generation != present)) {
+            bool live = hearth__word_state(word) == HEARTH__LIVE;
+            return hearth__io_misuse(arena, live ? HEARTH_STALE : hearth__buf_not_live(word), call,
+                                     buf);
+        }
+        bool more = present != HEARTH__GENERATION_MAX;
+        if (take_back(buf, &word, hearth__word(present + more, HEARTH__RETURNING)))
+            break;
+    }
+    hearth__io_come_home(arena, buf, false);
+    return HEARTH_OK;
+}
+
+HEARTH__HOT enum hearth_status hearth_io_free(struct hearth_io *arena, struct hearth_buf *buf)
+{
+    struct hearth__io_cache *cache;
+    if (hearth__likely(arena != NULL && hearth__slot_in(buf, &arena->allocator) &&
+                       (cache = enter_plain(arena)) != NULL)) {
+        uint64_t word = hearth__load_relaxed(&buf->state);
+        size_t size = hearth__load_relaxed(&buf->size);
+        hearth__weight weight = hearth__load_relaxed(&buf->weight);
+        if (hearth__likely((word & BELOW_GENERATION) == LIVE_BITS &&
+                           keep_plain(arena, cache, buf, word, hearth__word_generation(word)))) {
+            hearth__cell_add(&cache->cells.bare_in_size, size);
+            hearth__cell_add(&cache->cells.bare_in_weight, weight);
+            hearth__io_lag(cache, size);
+            leave_plain(cache);
+            return HEARTH_OK;
+        }
+        leave_plain(cache);
+    }
+    return free_general(arena, buf, 0, "hearth_io_free");
+}
+
+static enum hearth_status ops_alloc(struct hearth_allocator *self,
+                                    const struct hearth_request *request, struct hearth_buf **buf)
+{
+    uint64_t generation;
+    return hearth__io_alloc_general(hearth__io_of(self), request, false, "hearth_alloc", buf,
+                                    &generation);
+}
+
+static enum hearth_status ops_free(struct hearth_allocator *self, struct hearth_buf *buf)
+{
+    return free_general(hearth__io_of(self), buf, 0, "hearth_free");
+}
+
+static enum hearth_status ops_free_exact(struct hearth_allocator *self, struct hearth_buf *buf,
+                                         uint64_t generation)
+{
+    return free_general(hearth__io_of(self), buf, generation, "hearth_handle_reset");
+}
+
+static enum hearth_status ops_release(struct hearth_allocator *self, struct hearth_buf *buf,
+                                      uint64_t generation)
+{
+    (void)self;
+    return hearth__io_release((struct hearth_lease){buf, generation}, "hearth_handle_reset");
+}
+
+static size_t ops_live_bytes(const struct hearth_allocator *self)
+{
+    return hearth_io_live_bytes(hearth__io_of(self));
+}
+
+static size_t ops_peak_bytes(const struct hearth_allocator *self)
+{
+    return hearth_io_peak_bytes(hearth__io_of(self));
+}
+
+static enum hearth_status ops_reset_peak(struct hearth_allocator *self)
+{
+    return hearth_io_reset_peak(hearth__io_of(self));
+}
+
+const struct hearth_allocator_ops hearth__io_ops = {
+    .size = sizeof hearth__io_ops,
+    .kind = "io",
+    .alloc = ops_alloc,
+    .free = ops_free,
+    .free_exact = ops_free_exact,
+    .resize = hearth__io_resize,
+    .live_bytes = ops_live_bytes,
+    .peak_bytes = ops_peak_bytes,
+    .reset_peak = ops_reset_peak,
+    .release = ops_release,
+};

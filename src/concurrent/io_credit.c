@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * I/O arena: the retention cap, the peak and the limit on live bytes, without a counter that everybody writes.
+ *
+ * Cap. What may still be retained is credit, in weights (buf.h). All of it belongs to the arena at first; a
+ * thread borrows a quantum at a time by CAS, pays for what it retains and is refunded for what it reuses
+ * with plain stores, and repays what it has beyond two quanta. So
+ *
+ *     arena's credit + credit of all caches + weight of what is retained = cap
+ *
+ * whoever moves what, the cap is never passed, and at most 2 quanta per thread are stranded. A quantum is
+ * a 1024th of the cap: with 64 threads an eighth of the cap may be out of reach. While the cap is unbounded
+ * the same runs with quanta so large that nobody comes back for more. Lowering the cap may make the arena's
+ * credit negative until surplus is repaid and buffers are evicted; a thread in the middle of an operation
+ * then may retain one more buffer within the credit it has.
+ *
+ * Peak. A thread tells the arena its net of live bytes when it is 4 MiB ahead or behind, and takes the
+ * arena's figure plus its own for the total. That is exact while one thread uses the arena, and else wrong by
+ * at most 4 MiB for each other thread.
+ *
+ * Limit. Reserved by CAS, exact; arenas with a limit do without the plain paths.
+ */
+#include "concurrent/io.h"
+
+/* Quanta that fit the cap. */
+#define QUANTA 1024
+
+/* Stands for an unbounded cap, in units of 64 bytes: 4 TiB. */
+#define UNITS_MOST ((int64_t)1 << 36)
+
+/* Room in a weight for the counts of the buffers: they must not eat into the bytes. */
+#define COUNT_ROOM (((int64_t)1 << HEARTH__WEIGHT_COUNT_BITS) - 1)
+
+int64_t hearth__io_units(size_t bytes)
+{
+    size_t units = bytes / HEARTH__WEIGHT_UNIT;
+    int64_t capped = units > (size_t)UNITS_MOST ? UNITS_MOST : (int64_t)units;
+    return (capped << HEARTH__WEIGHT_COUNT_BITS) + COUNT_ROOM;
+}
+
+static void set_quantum(struct hearth_io *arena, size_t cap)
+{
+    hearth__store_relaxed(&arena->quantum, hearth__io_units(cap) / QUANTA);
+}
+
+void hearth__io_credit_init(struct hearth_io *arena, size_t cap)
+{
+    hearth__store_relaxed(&arena->retention_cap, cap);
+    hearth__store_relaxed(&arena->credit, hearth__io_units(cap));
+    set_quantum(arena, cap);
+}
+
+void hearth__io_credit_change(struct hearth_io *arena, size_t from, size_t to)
+{
+    set_quantum(arena, to);
+    (void)hearth__fetch_add_relaxed(&arena->credit, hearth__io_units(to) - hearth__io_units(from));
+}
+
+bool hearth__io_credit_borrow(struct hearth__io_access *access, hearth__weight weight)
+{
+    struct hearth_io *arena = access->arena;
+    int64_t own = access->cache == NULL ? 0 : access->cache->credit;
+    int64_t least = (int64_t)weight - own;
+    int64_t quantum = access->cache == NULL ? 0 : hearth__load_relaxed(&arena->quantum);
+    int64_t credit = hearth__load_relaxed(&arena->credit);
+    int64_t amount;
+    do {
+        if (credit < least)
+            return false;
+        amount = credit < least + quantum ? credit : least + quantum;
+    } while (!hearth__cas_weak_relaxed(&arena->credit, &credit, credit - amount));
+    if (access->cache != NULL)
+        access->cache->credit = own + amount - (int64_t)weight;
+    return true;
+}
+
+void hearth__io_credit_repay(struct hearth__io_cache *cache)
+{
+    int64_t quantum = hearth__load_relaxed(&cache->arena->quantum);
+    cache->credit_most = 2 * quantum;
+    if (cache->credit <= cache->credit_most)
+        return;
+    (void)hearth__fetch_add_relaxed(&cache->arena->credit, cache->credit - quantum);
+    cache->credit = quantum;
+}
+
+static uint64_t at_least_zero(int64_t value)
+{
+    return value < 0 ? 0 : (uint64_t)value;
+}
+
+void hearth__io_lead_slow(struct hearth__io_cache *cache)
+{
+    struct hearth_io *arena = cache->arena;
+    if (cache->ahead > HEARTH__IO_LEAD_MOST || cache->ahead < -HEARTH__IO_LEAD_MOST) {
+        (void)hearth__fetch_add_relaxed(&arena->net, cache->ahead);
+        cache->ahead = 0;
+    }
+    int64_t others =
+        (int64_t)hearth__load_relaxed(&arena->base) + hearth__load_relaxed(&arena->net);
+    uint64_t peak = hearth__load_relaxed(&cache->peak);
+    uint64_t now = at_least_zero(others + cache->ahead);
+    if (now > peak) {
+        peak = now;
+        hearth__store_release(&cache->peak, peak);
+    }
+    int64_t most = (int64_t)peak - others;
+    cache->ahead_most = most < HEARTH__IO_LEAD_MOST ? most : HEARTH__IO_LEAD_MOST;
+}
+
+void hearth__io_count_up(struct hearth__io_access *access, size_t size)
+{
+    if (access->cache != NULL) {
+        hearth__io_lead(access->cache, size);
+        return;
+    }
+    struct hearth_io *arena = access->arena;
+    int64_t net = hearth__fetch_add_relaxed(&arena->net, (int64_t)size) + (int64_t)size;
+    uint64_t now = at_least_zero((int64_t)hearth__load_relaxed(&arena->base) + net);
+    uint64_t peak = hearth__load_relaxed(&arena->peak);
+    while (now > peak && !hearth__cas_weak_relaxed(&arena->peak, &peak, now))
+        ;
+}
+
+void hearth__io_count_down(struct hearth__io_access *access, size_t size)
+{
+    if (access->cache != NULL)
+        hearth__io_lag(access->cache, size);
+    else
+        (void)hearth__fetch_add_relaxed(&access->arena->net, -(int64_t)size);
+}
+
+bool hearth__io_room_take(struct hearth_io *arena, size_t capacity)
+{
+    if (arena->live_limit == SIZE_MAX)
+        return true;
+    int64_t room = hearth__load_relaxed(&arena->room);
+    do {
+        if (room < 0 || (uint64_t)room < capacity)
+            return false;
+    } while (!hearth__cas_weak_relaxed(&arena->room, &room, room - (int64_t)capacity));
+    return true;
+}
+
+void hearth__io_room_give(struct hearth_io *arena, size_t capacity)
+{
+    if (arena->live_limit != SIZE_MAX)
+        (void)hearth__fetch_add_relaxed(&arena->room, (int64_t)capacity);
+}
