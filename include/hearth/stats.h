@@ -11,6 +11,7 @@
 #include <hearth/backing.h>
 #include <hearth/exec.h>
 #include <hearth/export.h>
+#include <hearth/io.h>
 #include <hearth/status.h>
 
 #include <stdbool.h>
@@ -81,6 +82,65 @@ HEARTH_API enum hearth_status hearth_exec_stats(const struct hearth_exec *arena,
  */
 HEARTH_API enum hearth_status hearth_exec_stats_json(const struct hearth_exec_stats *stats,
                                                      char *text, size_t bytes, size_t *needed);
+
+/**
+ * The one list of an I/O arena's figures, as HEARTH_EXEC_STATS_MAP. New figures are added at the end.
+ */
+#define HEARTH_IO_STATS_MAP(X)                                                                     \
+    X(live_count, "count",                                                                         \
+      "buffers handed out and not returned, leased and adopted ones included")                     \
+    X(owned_count, "count", "live buffers that are not leased")                                    \
+    X(leased_count, "count", "live buffers held through leases")                                   \
+    X(live_bytes, "bytes", "logical bytes of live buffers")                                        \
+    X(leased_bytes, "bytes", "logical bytes of leased buffers")                                    \
+    X(live_capacity, "bytes", "capacity of live buffers, adopted storage not counted")             \
+    X(peak_bytes, "bytes", "largest live_bytes since the last reset")                              \
+    X(retained_count, "count", "free buffers that kept their storage")                             \
+    X(retained_bytes, "bytes", "capacity of free buffers")                                         \
+    X(pending_count, "count", "returned, not yet reusable")                                        \
+    X(pending_bytes, "bytes", "capacity of pending buffers")                                       \
+    X(footprint, "bytes", "storage obtained from a backing and not given back")                    \
+    X(retention_cap, "bytes", "bound on retained_bytes")                                           \
+    X(slots, "count", "most buffers with storage at a time")                                       \
+    X(misses, "count", "requests that needed the backing")                                         \
+    X(backing_acquires, "count", "storage obtained: misses, buffers taken and adopted")            \
+    X(backing_releases, "count", "storage given back")                                             \
+    X(exports, "count", "live buffers exported to leases")                                         \
+    X(refills, "count", "chains taken from the shared lists into threads' magazines")              \
+    X(flushes, "count", "chains given from threads' magazines to the shared lists")                \
+    X(evictions, "count", "buffers given back because of the retention cap")                       \
+    X(bypasses, "count", "returned buffers larger than the cap, given straight back")              \
+    X(trims, "count", "calls to trim")                                                             \
+    X(lost_bytes, "bytes", "retained in caches that were abandoned when the process was forked")   \
+    X(misuses, "count", "wrong calls that named this arena, answered with a status")
+
+/** One reading of an I/O arena. */
+struct hearth_io_stats {
+    size_t size;     /**< sizeof(struct hearth_io_stats), set by the caller. */
+    bool consistent; /**< As in struct hearth_exec_stats. */
+#define HEARTH_STATS_MEMBER(name, unit, text) uint64_t name;
+    HEARTH_IO_STATS_MAP(HEARTH_STATS_MEMBER)
+#undef HEARTH_STATS_MEMBER
+};
+
+#define HEARTH_IO_STATS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(struct hearth_io_stats), false HEARTH_IO_STATS_MAP(HEARTH_STATS_ZERO)               \
+    }
+
+/**
+ * Read an I/O arena's figures together, while all threads work.
+ * stats->size must be set; members beyond it are not written.
+ * Thread: any, while the caller holds a reference. Progress: without a lock, proportional to the threads
+ * that used the arena (bounded attempts).
+ * Returns INVALID for NULL or a size of 0.
+ */
+HEARTH_API enum hearth_status hearth_io_stats(const struct hearth_io *io,
+                                              struct hearth_io_stats *stats);
+
+/** As hearth_exec_stats_json(), for an I/O arena. */
+HEARTH_API enum hearth_status hearth_io_stats_json(const struct hearth_io_stats *stats, char *text,
+                                                   size_t bytes, size_t *needed);
 
 /** As hearth_exec_stats_json(), for a backing's counters. */
 HEARTH_API enum hearth_status hearth_backing_stats_json(const struct hearth_backing_stats *stats,

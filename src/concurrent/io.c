@@ -37,8 +37,8 @@
  *
  * Progress. All operations are lock-free outside the backing and a thread's first call on an arena.
  *
- * Ordering. EDGE word.release: every holder's use of the payload before its next user, or the backing.
- * EDGEs stack.push, section.leave, section.visit, io.outstanding.
+ * Ordering. word.release: every holder's use of the payload before its next user, or the backing.
+ * Also stack.push, section.leave, section.visit, io.outstanding (docs/memory-model.md).
  *
  * Cost. Below 64 KiB one locked instruction for lease and release together; from 64 KiB up five: pop, claim,
  * release, stamp, push.
@@ -84,6 +84,7 @@ static inline void leave_plain(struct hearth__io_cache *cache)
     hearth__section_leave(&cache->section, hearth__thread_token_peek());
 }
 
+/* EDGE io.cells, publish: the "out" that came before an "in"; every cell is added to in this way. */
 static inline void count_out(struct hearth__io_cache *cache, const struct hearth_buf *buf,
                              size_t size, bool lease)
 {

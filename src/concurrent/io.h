@@ -128,10 +128,10 @@ struct hearth_io {
     alignas(64) _Atomic(uint64_t) references;
     _Atomic(uint64_t) outstanding; /* see io_life.c */
     _Atomic(uint32_t) evicting;    /* somebody evicts */
+    _Atomic(uint32_t) inside;      /* operations inside without a cache, for readers */
     _Atomic(uint64_t) trims;
     _Atomic(uint64_t) misuses;
     _Atomic(uint64_t) lost_bytes;               /* in caches abandoned at a fork */
-    _Atomic(uint64_t) visited_at;               /* coarse nanoseconds of the last pass */
     alignas(64) struct hearth__io_cells shared; /* of threads without a cache */
     struct hearth__io_cells after;              /* of everybody after the close */
     struct hearth__retired retired;
@@ -204,7 +204,7 @@ struct hearth__io_pass {
 };
 
 /* Outside of any section: visit all idle caches, empty their magazines and take their credit back; ask the
- * others to do it themselves. At least one pass in a millisecond reaches everybody idle. */
+ * others to do it themselves. */
 struct hearth__io_pass hearth__io_visit_all(struct hearth_io *arena);
 
 /* Raise reasons for attention in all caches. */

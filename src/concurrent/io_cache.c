@@ -73,7 +73,7 @@ static void pool_push(struct hearth__io_cache *cache)
 
 static struct hearth__io_cache *pool_pop(void)
 {
-    /* EDGE io.cache_pool, observe. */
+    /* EDGE io.cache_pool, observe: its former life is over, and its link. */
     uint64_t head = hearth__load_acquire(&pool);
     for (;;) {
         if ((uint32_t)head == 0)
@@ -288,16 +288,20 @@ void hearth__io_enter(struct hearth_io *arena, struct hearth__io_access *access)
         hearth__section_leave(&cache->section, hearth__thread_token_peek());
     }
     hearth__reclaim_enter();
+    (void)hearth__fetch_add_relaxed(&arena->inside, 1);
     access->closed = hearth__load_acquire(&arena->closed) != 0;
     access->cells = access->closed ? &arena->after : &arena->shared;
 }
 
 void hearth__io_leave(struct hearth__io_access *access)
 {
-    if (access->cache != NULL)
+    if (access->cache != NULL) {
         hearth__section_leave(&access->cache->section, hearth__thread_token_peek());
-    else
+    } else {
+        /* EDGE io.inside, publish: what the operation counted. */
+        (void)hearth__fetch_add_release(&access->arena->inside, (uint32_t)-1);
         hearth__reclaim_leave();
+    }
 }
 
 static size_t flush_chain(struct hearth_io *arena, struct hearth_buf *first, unsigned size_class)
@@ -343,6 +347,9 @@ size_t hearth__io_cache_flush(struct hearth_io *arena, struct hearth__io_cache *
 
 bool hearth__io_busy(const struct hearth_io *arena)
 {
+    /* EDGE io.inside, observe: what was counted by operations that have left. */
+    if (hearth__load_acquire(&arena->inside) != 0)
+        return true;
     const struct hearth__io_cache *cache = hearth__load_acquire(&arena->caches);
     for (; cache != NULL; cache = cache->next_in_arena)
         if (hearth__section_busy(&cache->section))
@@ -439,7 +446,7 @@ void hearth__io_caches_end(struct hearth_io *arena)
     struct hearth__io_cache *cache = hearth__load_acquire(&arena->caches);
     for (; cache != NULL; cache = next) {
         next = cache->next_in_arena;
-        /* EDGE io.owner, publish and observe: whoever gives the cache up second pools it. */
+        /* EDGE io.owner, observe: whoever gives the cache up second pools it, after the other. */
         if ((hearth__fetch_or_acq_rel(&cache->section.attention, HEARTH__ATTENTION_GONE) &
              HEARTH__ATTENTION_DEAD) != 0)
             pool_push(cache);

@@ -30,7 +30,7 @@
  * it is called where it must not (a read section of the caller's own, a signal handler in the middle of an
  * operation): then the arena waits on the list of reclaim.c for the next one who may.
  *
- * Ordering. EDGE io.outstanding. Variants: no_grace (the sum is taken too early), unbiased.
+ * Ordering. io.outstanding in docs/memory-model.md. Variants: no_grace (the sum is taken too early), unbiased.
  */
 #include "concurrent/io.h"
 
@@ -127,6 +127,7 @@ static void core_init(struct hearth_io *core, const struct hearth_io_options *op
     hearth__store_relaxed(&core->references, 1);
     hearth__store_relaxed(&core->outstanding, HEARTH__IO_BIAS);
     hearth__store_relaxed(&core->evicting, 0);
+    hearth__store_relaxed(&core->inside, 0);
     hearth__store_relaxed(&core->trims, 0);
     hearth__store_relaxed(&core->misuses, 0);
     hearth__store_relaxed(&core->lost_bytes, 0);
@@ -180,7 +181,7 @@ static void finish(struct hearth_io *arena)
     if (aligned != NULL)
         hearth__segment_release(hearth__core_segment(aligned));
     struct hearth__segment *next;
-    /* EDGE io.segments, observe. The core's own segment comes last. */
+    /* EDGE io.segments, observe: the list. The core's own segment comes last. */
     struct hearth__segment *segment = hearth__load_acquire(&arena->segments);
     for (; segment != NULL; segment = next) {
         next = segment->next;
@@ -193,7 +194,6 @@ static void finish(struct hearth_io *arena)
 static bool close_once(struct hearth_io *arena)
 {
     uint32_t open = 0;
-    /* EDGE io.closed, publish: nothing; the protected period does the rest. */
     if (!hearth__cas_acq_rel(&arena->closed, &open, 1))
         return false;
     HEARTH__PERTURB("io.attach");
@@ -223,6 +223,7 @@ static void complete(struct hearth__retired *retired)
     struct hearth__io_access access = {.arena = arena, .closed = true, .cells = &arena->after};
     hearth__io_caches_empty(arena);
     hearth__reclaim_enter();
+    (void)hearth__fetch_add_relaxed(&arena->inside, 1);
     (void)hearth__io_drain_lists(&access, SIZE_MAX, 0);
     hearth__io_leave(&access);
     (void)hearth_backing_purge(arena->backing);
@@ -261,7 +262,8 @@ void hearth_io_unref(struct hearth_io *arena)
 {
     if (arena == NULL)
         return;
-    /* EDGE io.references, publish and observe: everybody's use of the arena by a reference. */
+    /* EDGE io.references, publish: this thread's use of the arena. */
+    /* EDGE io.references, observe: everybody's, before the last one closes it. */
     if (hearth__fetch_sub_acq_rel(&arena->references, 1) != 1)
         return;
     (void)close_once(arena);

@@ -30,7 +30,7 @@
  * Empty. Before storage is created the heads of all suitable stacks are read twice. A pop moves a head's
  * tag, so equal readings mean that no head changed, and all were empty at the moment in between.
  *
- * Progress. Lock-free. Ordering: EDGE stack.push; EDGE word.free, for the evictor, who pops nothing.
+ * Progress. Lock-free. Ordering: stack.push; word.free, for the evictor, who pops nothing.
  *
  * Cost. A pop is two locked instructions, of the head and of the word. Eviction walks all that is free;
  * it frees an eighth of the cap at once where that is many buffers.
@@ -70,7 +70,8 @@ static void unlinked(struct hearth_io *arena, struct hearth_buf *buf)
     (void)arena;
     (void)buf; /* the evictor did not wait for this */
 #else
-    /* EDGE word.evicted, publish and observe: the storage was taken off, or the link is nobody's. */
+    /* EDGE word.evicted, publish: the link is nobody's any more. */
+    /* EDGE word.evicted, observe: the storage was taken off. */
     if ((hearth__fetch_or_acq_rel(&buf->state, HEARTH__EVICTED_UNLINKED) &
          HEARTH__EVICTED_DETACHED) != 0)
         hearth__io_slot_put(arena, buf);
@@ -401,7 +402,7 @@ size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for
     struct hearth_io *arena = access->arena;
     uint32_t free = 0;
     size_t released = 0;
-    /* EDGE io.evicting, observe: nothing but the end of the former evictor. */
+    /* EDGE io.evicting, observe: the end of the evictor before. */
     if (!hearth__cas_acquire(&arena->evicting, &free, 1))
         return 0;
     while (released < bytes) {
@@ -412,7 +413,7 @@ size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for
             break;
         released += step;
     }
-    /* EDGE io.evicting, publish. */
+    /* EDGE io.evicting, publish: this evictor's end. */
     hearth__store_release(&arena->evicting, 0);
     return released;
 }

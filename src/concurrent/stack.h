@@ -23,7 +23,7 @@
  *
  * Progress. Lock-free: a CAS fails only because another one succeeded.
  *
- * Ordering. EDGE stack.push: a slot's fields and the last use of its payload before its next user.
+ * Ordering. stack.push: a slot's fields and the last use of its payload before its next user.
  *
  * Cost. One uncontended CAS each, whatever the length of the batch.
  *

@@ -53,6 +53,20 @@ enum hearth_status hearth_exec_stats_json(const struct hearth_exec_stats *stats,
     return finish(&writer, needed);
 }
 
+enum hearth_status hearth_io_stats_json(const struct hearth_io_stats *stats, char *text,
+                                        size_t bytes, size_t *needed)
+{
+    if (stats == NULL || stats->size != sizeof *stats || (text == NULL && bytes != 0))
+        return HEARTH_INVALID;
+    struct writer writer = {text, bytes, 0};
+    put(&writer, "{");
+#define PUT(name, unit, comment) put_number(&writer, #name, stats->name);
+    HEARTH_IO_STATS_MAP(PUT)
+#undef PUT
+    put(&writer, ",\"consistent\":%s", stats->consistent ? "true" : "false");
+    return finish(&writer, needed);
+}
+
 enum hearth_status hearth_backing_stats_json(const struct hearth_backing_stats *stats, char *text,
                                              size_t bytes, size_t *needed)
 {
