@@ -202,9 +202,11 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_buf_of(const void *data,
  * capacity. Beyond it the buffer gets other storage: hearth_buf_data() changes, and the content is
  * unspecified. The descriptor and its generation stay.
  *
- * Thread: the owner of the buffer's arena, else NOT_OWNER. Progress: as hearth_alloc().
+ * Thread: the owner of an execution arena, else NOT_OWNER; any for an I/O arena. Progress: as
+ * hearth_alloc().
  * Returns FOREIGN, STALE, LEASED, NOT_OWNER, BUSY (re-entered from a signal handler), OVERFLOW,
- * NO_MEMORY; the buffer is then unchanged.
+ * NO_MEMORY, CLOSED (it would have to move, and its I/O arena was closed); the buffer is then
+ * unchanged.
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_buf_resize(struct hearth_buf *buf,
                                                                  size_t size);

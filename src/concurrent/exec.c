@@ -102,7 +102,12 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
     if (!hearth__section_open(&arena->section, token))
         return hearth__exec_busy(arena);
     hearth__section_resume(&arena->section);
-    arena->running++;
+    /* EDGE section.visit, observe: what visitors did who have left. */
+    arena->visited =
+        (hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_VISITED) != 0;
+    hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
+    if (!arena->visited)
+        hearth__exec_merge(arena);
     return HEARTH_OK;
 }
 
@@ -110,7 +115,8 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
 {
     hearth__exec_leave(arena);
     hearth__exec_release_chain(arena, after);
-    arena->running--;
+    /* EDGE section.leave, publish: for a visitor, who comes when both gate and count say so. */
+    hearth__store_release(&arena->running, hearth__load_relaxed(&arena->running) - 1);
     hearth__exec_report(arena, after);
 }
 
@@ -151,6 +157,11 @@ static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struc
                                                 uint64_t word, const char *call)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (hearth__unlikely(arena->visited)) {
+        /* Comes home like a return from afar. */
+        hearth__exec_end(arena, &after);
+        return hearth__exec_free_remote(arena, buf, hearth__word_generation(word), call);
+    }
     /* Looked at again: a signal handler may have taken in another thread's return of it. */
     bool twin = hearth__load_relaxed(&buf->state) != word || hearth__exec_is_queued(buf);
     if (!twin) {
@@ -262,10 +273,14 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
     *more = false;
     if (status != HEARTH_OK)
         return status;
-    if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
-        status = hearth__exec_prepare_aligned(arena);
-    if (status == HEARTH_OK)
-        status = drain_and_obtain(arena, want, &after, buf);
+    if (arena->visited) {
+        status = hearth__exec_obtain_spare(arena, want, buf);
+    } else {
+        if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
+            status = hearth__exec_prepare_aligned(arena);
+        if (status == HEARTH_OK)
+            status = drain_and_obtain(arena, want, &after, buf);
+    }
     if (status == HEARTH_OK) {
         /* Set by a fresh attachment only: what comes from the store was handed out before. */
         *known_zero = ((*buf)->flags & HEARTH__BUF_ZERO) != 0;

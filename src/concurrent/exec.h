@@ -58,8 +58,15 @@ struct hearth_exec {
      * none while a cap or debugging asks for more. */
     uint8_t plain_alignment_log;
     /* Operations begun by the general path and not ended: more than one when a callback or a signal
-     * handler calls in the middle of one. Not cleared while the section is left for a backing call. */
-    uint32_t running;
+     * handler calls in the middle of one. Not cleared while the section is left for a backing call, and
+     * keeps visitors out. Writer: the owner. */
+    _Atomic(uint32_t) running;
+    /* The operation that is inside found a visitor at work: it leaves store, slots and held alone. */
+    bool visited;
+    /* For the owner while it is visited; see exec_visit.c. */
+    struct hearth__slots spare;
+    hearth__weight spare_held; /* modulo 2^64, to be added to held */
+    size_t made_seen;          /* slots.made as of the last operation that was not visited */
     struct hearth__exec_cells cells;
 
     /* Set at creation. */
@@ -205,6 +212,25 @@ enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hea
  * NOT_OWNER, BUSY (reported), STALE (not reported). */
 enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hearth_buf *buf,
                                           struct hearth_buf *slot, size_t *size);
+
+/* Another thread gives back what the arena retains, largest first, at least `goal` bytes if there are as
+ * many. The caller keeps the arena from ending. Returns bytes; *busy says that the owner was inside, or
+ * somebody else visits. */
+size_t hearth__exec_visit(struct hearth_exec *arena, size_t goal, bool *busy);
+
+/* Inside: what was put aside while a visitor was there. */
+void hearth__exec_merge(struct hearth_exec *arena);
+
+/* Inside and visited, left meanwhile: a slot with fresh storage, or storage for a stand-in. */
+enum hearth_status hearth__exec_obtain_spare(struct hearth_exec *arena,
+                                             const struct hearth__want *want,
+                                             struct hearth_buf **buf);
+enum hearth_status hearth__exec_fill_spare(struct hearth_exec *arena,
+                                           const struct hearth__want *want,
+                                           struct hearth_buf *slot);
+
+/* Inside: count storage as given back. */
+void hearth__exec_count_given(struct hearth_exec *arena, size_t bytes);
 
 /* One buffer of a detached arena came home; the last one ends the arena. */
 void hearth__exec_came_home(struct hearth_exec *arena);

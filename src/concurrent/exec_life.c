@@ -93,7 +93,11 @@ enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
     hearth__slots_init(&core->slots, segment, options.slots);
     core->debug = options.reserved;
     core->held = 0;
-    core->running = 0;
+    hearth__store_relaxed(&core->running, 0);
+    core->visited = false;
+    core->spare = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};
+    core->spare_held = 0;
+    core->made_seen = 0;
     core->backing = options.backing;
     hearth_backing_ref(options.backing);
     hearth__rounding_init(&core->rounding, options.reuse_ratio, options.backing->ops.granule);
@@ -115,6 +119,7 @@ static void finish(struct hearth_exec *arena)
 {
     struct hearth_backing *backing = arena->backing;
     hearth__bins_fini(&arena->bins);
+    hearth__slots_release(&arena->spare);
     hearth__slots_release(&arena->slots);
     hearth_backing_unref(backing);
 }
@@ -124,7 +129,9 @@ static void drain_all(struct hearth_exec *arena)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     hearth__section_resume(&arena->section);
-    arena->running++;
+    arena->visited = false;
+    hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
+    hearth__exec_merge(arena);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     hearth__exec_end(arena, &after);
 }
@@ -196,7 +203,7 @@ enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena)
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
     if (!hearth__section_open(&arena->section, token))
         return hearth__exec_busy(arena);
-    if (arena->running != 0) /* from a callback, while the section is left */
+    if (hearth__load_relaxed(&arena->running) != 0) /* from a callback, while the section is left */
         return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
     hearth__store_relaxed(&arena->section.gate, HEARTH__OWNER_NONE);
     /* EDGE exec.owner, publish: everything that this owner did. */

@@ -171,7 +171,7 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
         return "the store's slots are not the retained count";
     if (bytes != hearth__exec_retained_bytes(&now))
         return "the store's bytes are not the retained bytes";
-    if (hearth__weight_capacity(arena->held) != hearth__exec_footprint(&now))
+    if (hearth__weight_capacity(arena->held + arena->spare_held) != hearth__exec_footprint(&now))
         return "held is not the footprint";
     /* Queued returns that are wrong may exceed what is out; the live figure is then held at zero. */
     if (now.pending.capacity <= out_capacity(&now) && hearth__exec_live_capacity(&now) +
@@ -179,7 +179,9 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
                                                               hearth__exec_pending_bytes(&now) !=
                                                           hearth__exec_footprint(&now))
         return "live, retained and pending capacity do not add up to the footprint";
-    if (hearth__slots_unused(&arena->slots) + slots + out_count(&now) != arena->slots.made)
+    if (hearth__slots_unused(&arena->slots) + hearth__slots_unused(&arena->spare) + slots +
+            out_count(&now) !=
+        arena->slots.made + arena->spare.made)
         return "slots got lost";
     return NULL;
 }
@@ -189,7 +191,8 @@ void hearth__exec_assert(struct hearth_exec *arena)
 #if HEARTH_CHECK_LEVEL >= 2
     /* Not in the middle of another operation, and not while others' returns come in: those may be wrong
      * ones, which the figures show only as best they can. */
-    if (arena->running != 0 || hearth__section_busy(&arena->section))
+    if (hearth__load_relaxed(&arena->running) != 0 || hearth__section_busy(&arena->section) ||
+        (hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_VISITED) != 0)
         return;
     hearth__section_resume(&arena->section);
     bool queued =

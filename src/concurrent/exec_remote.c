@@ -132,6 +132,8 @@ static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf,
 bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__exec_after *after)
 {
     bool any = false;
+    if (arena->visited)
+        return false;
     struct hearth_buf *buf = hearth__load_relaxed(&arena->backlog);
     /* Lowered before the inbox is looked at: what comes later raises it again, and so does leaving
      * the section with something left. */

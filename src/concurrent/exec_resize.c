@@ -63,6 +63,10 @@ static bool unchanged(const struct hearth_buf *buf, uint64_t word)
 static enum hearth_status find_storage(struct hearth_exec *arena, const struct hearth__want *want,
                                        struct hearth_buf *stand_in, struct hearth_buf **spare)
 {
+    if (arena->visited) {
+        *spare = stand_in;
+        return hearth__exec_fill_spare(arena, want, stand_in);
+    }
     *spare = arena->store->ops->take(arena->store, want);
     if (*spare != NULL)
         return HEARTH_OK;
@@ -123,11 +127,8 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
         *size = hearth__load_relaxed(&buf->size);
         (void)hearth__exec_take_back(arena, buf);
         hearth__buf_move_storage(buf, slot);
-        size_t bytes = hearth__buf_capacity(slot);
-        arena->held -= hearth__weight_of(1, bytes);
-        hearth__cell_add(&arena->cells.given_count, 1);
-        hearth__cell_add(&arena->cells.given_bytes, bytes);
-        hearth__slots_put(&arena->slots, buf);
+        hearth__exec_count_given(arena, hearth__buf_capacity(slot));
+        hearth__slots_put(arena->visited ? &arena->spare : &arena->slots, buf);
     } else {
         status = HEARTH_STALE;
     }

@@ -55,8 +55,15 @@ enum hearth_status hearth__exec_prepare_aligned(struct hearth_exec *arena)
     return HEARTH_OK;
 }
 
-static void count_given(struct hearth_exec *arena, size_t bytes)
+void hearth__exec_count_given(struct hearth_exec *arena, size_t bytes)
 {
+    if (arena->visited) {
+        /* The visitor counts in these cells, too, then by the same kind of step. */
+        arena->spare_held -= hearth__weight_of(1, bytes);
+        (void)hearth__fetch_add_release(&arena->cells.given_count, 1);
+        (void)hearth__fetch_add_release(&arena->cells.given_bytes, bytes);
+        return;
+    }
     arena->held -= hearth__weight_of(1, bytes);
     hearth__cell_add(&arena->cells.given_count, 1);
     hearth__cell_add(&arena->cells.given_bytes, bytes);
@@ -117,7 +124,7 @@ void hearth__exec_empty(struct hearth_exec *arena, struct hearth_buf *slot)
     hearth__exec_leave(arena);
     hearth__backing_release(arena->backing, &segment);
     hearth__section_resume(&arena->section);
-    count_given(arena, segment.length);
+    hearth__exec_count_given(arena, segment.length);
 }
 
 /* Slots ran out: any sufficient free buffer serves, the smallest first; else the largest one gets larger
@@ -187,6 +194,8 @@ enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct h
 void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
                            struct hearth__exec_after *after)
 {
+    if (arena->visited)
+        return;
     size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
     for (const struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next)
         retained -= hearth__buf_capacity(buf); /* on its way out already */
@@ -205,6 +214,11 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
 {
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
     size_t capacity = hearth__buf_capacity(buf);
+    if (buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN && arena->bins.aligned == NULL) {
+        /* Lent while the lists for it could not be made. */
+        hearth__exec_chain_push(after, buf);
+        return;
+    }
     if (capacity > cap) {
         hearth__cell_add(&arena->cells.bypasses, 1);
         hearth__exec_chain_push(after, buf);
@@ -231,7 +245,7 @@ void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_a
     struct hearth_buf *next;
     for (struct hearth_buf *buf = after->chain; buf != NULL; buf = next) {
         next = buf->next;
-        count_given(arena, hearth__load_relaxed(&buf->size));
+        hearth__exec_count_given(arena, hearth__load_relaxed(&buf->size));
         hearth__store_relaxed(&buf->size, 0);
         hearth__slots_put(&arena->slots, buf);
     }
@@ -242,6 +256,8 @@ void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_a
 size_t hearth__exec_trim_all(struct hearth_exec *arena)
 {
     size_t released = 0;
+    if (arena->visited)
+        return 0; /* somebody is at it */
     for (;;) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
         struct hearth_buf *buf = NULL;

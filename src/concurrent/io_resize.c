@@ -23,12 +23,11 @@ static void count_size(struct hearth__io_access *access, struct hearth_buf *buf,
     hearth__store_relaxed(&buf->size, size);
 }
 
-/* Inside: `spare` has the storage that `buf` shall get, and is retained with the old one. */
+/* Inside: `spare` has the storage that `buf` shall get, and gets the old one. */
 static void exchange(struct hearth__io_access *access, struct hearth_buf *buf,
                      struct hearth_buf *spare, size_t size, bool keep)
 {
     size_t old = hearth__load_relaxed(&buf->size);
-    size_t released = hearth__buf_capacity(buf);
     if (keep)
         memcpy(hearth__load_relaxed(&spare->data), hearth__load_relaxed(&buf->data),
                old < size ? old : size);
@@ -37,8 +36,26 @@ static void exchange(struct hearth__io_access *access, struct hearth_buf *buf,
     hearth__buf_swap_storage(buf, spare);
     buf->flags = 0;
     count_size(access, buf, size);
-    hearth__io_keep(access, spare);
+}
+
+/* Inside, left meanwhile: slots ran out, so the new storage comes without one. */
+static enum hearth_status move_to_fresh(struct hearth__io_access *access,
+                                        const struct hearth__want *want, struct hearth_buf *buf,
+                                        size_t size, bool keep)
+{
+    struct hearth_buf stand_in = {.index = buf->index};
+    size_t released = hearth__buf_capacity(buf);
+    if (!hearth__io_room_take(access->arena, want->bytes))
+        return HEARTH_NO_MEMORY;
+    enum hearth_status status = hearth__io_fill(access, want, &stand_in);
+    if (status != HEARTH_OK) {
+        hearth__io_room_give(access->arena, want->bytes);
+        return status;
+    }
+    exchange(access, buf, &stand_in, size, keep);
     hearth__io_room_give(access->arena, released);
+    hearth__io_empty(access, &stand_in, false);
+    return HEARTH_OK;
 }
 
 static enum hearth_status move(struct hearth_io *arena, struct hearth_buf *buf, size_t size,
@@ -51,14 +68,18 @@ static enum hearth_status move(struct hearth_io *arena, struct hearth_buf *buf, 
         return HEARTH_OVERFLOW;
     if (want.bytes > HEARTH__HELD_MAX)
         return HEARTH_NO_MEMORY;
+    uint64_t returning = (uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS;
     hearth__io_enter(arena, &access);
     enum hearth_status status =
-        access.closed
-            ? HEARTH_CLOSED
-            : hearth__io_obtain(&access, &want, (uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS,
-                                &spare);
-    if (status == HEARTH_OK)
+        access.closed ? HEARTH_CLOSED : hearth__io_obtain(&access, &want, returning, &spare);
+    if (status == HEARTH_OK) {
+        size_t released = hearth__buf_capacity(buf);
         exchange(&access, buf, spare, size, keep);
+        hearth__io_room_give(arena, released);
+        hearth__io_keep(&access, spare);
+    } else if (status == HEARTH_NO_SLOT) {
+        status = move_to_fresh(&access, &want, buf, size, keep);
+    }
     hearth__io_leave(&access);
     return status;
 }

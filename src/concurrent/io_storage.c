@@ -285,7 +285,8 @@ static void set_state(struct hearth_buf *buf, uint64_t state_and_count)
     hearth__store_relaxed(&buf->state, hearth__word(generation, 0) | state_and_count);
 }
 
-/* The limit on live bytes counts capacity: what was reserved for the request may not be enough. */
+/* The limit on live bytes counts capacity, and a reused buffer may have more than was reserved for it. One
+ * with too much goes back where it was, with its stamp: nothing shall have changed. */
 static bool fits_limit(struct hearth__io_access *access, const struct hearth__want *want,
                        struct hearth_buf *buf)
 {
@@ -293,8 +294,31 @@ static bool fits_limit(struct hearth__io_access *access, const struct hearth__wa
     if (hearth__io_room_take(access->arena, more))
         return true;
     set_state(buf, RETURNING_BITS);
-    hearth__io_keep(access, buf);
+    if (hearth__io_credit_take(access, hearth__io_credit_of(buf)))
+        hearth__io_list_give(access->arena, buf);
+    else
+        hearth__io_empty(access, buf, true);
     return false;
+}
+
+/* A slot by reuse or from the backing. Its state is set. */
+static enum hearth_status obtain_within(struct hearth__io_access *access,
+                                        const struct hearth__want *want, uint64_t state_and_count,
+                                        struct hearth_buf **buf)
+{
+    *buf = reuse(access, want, state_and_count);
+    if (*buf != NULL && fits_limit(access, want, *buf))
+        return HEARTH_OK;
+    enum hearth_status status = obtain_fresh(access, want, buf);
+    if (status != HEARTH_OK)
+        return status;
+    if (access->closed) {
+        /* While the section was left. */
+        hearth__io_empty(access, *buf, true);
+        return HEARTH_CLOSED;
+    }
+    set_state(*buf, state_and_count);
+    return fits_limit(access, want, *buf) ? HEARTH_OK : HEARTH_NO_MEMORY;
 }
 
 enum hearth_status hearth__io_obtain(struct hearth__io_access *access,
@@ -307,22 +331,11 @@ enum hearth_status hearth__io_obtain(struct hearth__io_access *access,
         status = prepare_aligned(access);
     if (status != HEARTH_OK)
         return status;
+    if (access->closed)
+        return HEARTH_CLOSED;
     if (!hearth__io_room_take(arena, want->bytes))
         return HEARTH_NO_MEMORY;
-    *buf = reuse(access, want, state_and_count);
-    if (*buf == NULL) {
-        status = obtain_fresh(access, want, buf);
-        if (status == HEARTH_OK)
-            set_state(*buf, state_and_count);
-    }
-    if (status == HEARTH_OK && access->closed) {
-        /* Closed while the section was left. */
-        set_state(*buf, RETURNING_BITS);
-        hearth__io_empty(access, *buf, true);
-        status = HEARTH_CLOSED;
-    } else if (status == HEARTH_OK && !fits_limit(access, want, *buf)) {
-        status = HEARTH_NO_MEMORY;
-    }
+    status = obtain_within(access, want, state_and_count, buf);
     if (status != HEARTH_OK)
         hearth__io_room_give(arena, want->bytes);
     return status;
