@@ -72,10 +72,14 @@ enum hearth_status hearth__io_misuse(struct hearth_io *arena, enum hearth_status
 static inline struct hearth__io_cache *enter_plain(const struct hearth_io *arena)
 {
     struct hearth__io_cache *cache = hearth__io_thread.current;
-    if (hearth__unlikely(
-            cache == NULL || cache->arena != arena ||
-            !hearth__section_enter_plain(&cache->section, hearth__thread_token_peek())))
+    uint64_t token = hearth__thread_token_peek();
+    if (hearth__unlikely(cache == NULL || !hearth__section_enter_plain(&cache->section, token)))
         return NULL;
+    /* Only now: a signal handler may have given the cache to another arena before. */
+    if (hearth__unlikely(cache->arena != arena)) {
+        hearth__section_leave(&cache->section, token);
+        return NULL;
+    }
     return cache;
 }
 
@@ -359,10 +363,13 @@ HEARTH__HOT enum hearth_status hearth_lease_release(struct hearth_lease lease)
 {
     struct hearth__io_cache *cache = hearth__io_thread.current;
     uint64_t token = hearth__thread_token_peek();
-    if (hearth__likely(cache != NULL && hearth__slot_in(lease.buf, &cache->arena->allocator) &&
-                       hearth__section_enter_plain(&cache->section, token))) {
+    if (hearth__likely(cache != NULL && hearth__section_enter_plain(&cache->section, token))) {
         struct hearth_buf *buf = lease.buf;
         struct hearth_io *arena = cache->arena;
+        if (hearth__unlikely(!hearth__slot_in(buf, &arena->allocator))) {
+            hearth__section_leave(&cache->section, token);
+            return hearth__io_release(lease, "hearth_lease_release");
+        }
         uint64_t word = hearth__word_leased(lease.generation);
         size_t size = hearth__load_relaxed(&buf->size);
         hearth__weight weight = hearth__load_relaxed(&buf->weight);

@@ -181,7 +181,8 @@ enum hearth_status hearth__io_misuse(struct hearth_io *arena, enum hearth_status
 struct hearth__io_thread {
     struct hearth__io_cache *current; /* the one used last; may be another thread's by now */
     struct hearth__io_cache *list;
-    bool exiting; /* or busy with its list: goes without a cache */
+    bool exiting;   /* or busy with its list: goes without a cache */
+    bool giving_up; /* inside a section of a cache that is not on the list any more */
 };
 
 extern _Thread_local struct hearth__io_thread hearth__io_thread
@@ -251,6 +252,9 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
 /* Inside, left meanwhile: evict the least recently freed of the shared lists until `bytes` were given back
  * or nothing is left. Returns bytes; 0 also when another thread is evicting. */
 size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap);
+
+/* Inside, left meanwhile: evict until the cap is kept; if another thread is evicting, it will. */
+void hearth__io_evict_excess(struct hearth__io_access *access);
 
 /* Inside, left meanwhile: give back what the shared lists hold, at most `bytes`, until the clock passes
  * `deadline` (0: never). Largest first. */

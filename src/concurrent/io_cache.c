@@ -22,7 +22,7 @@
  * the arena's own cells, inside an RCU section. So it never waits, and has nothing to merge afterwards.
  *
  * In a forked child all other threads are gone. Their caches become DEAD, to be taken over, but for those
- * that were in the middle of something: these are lost, with what they hold, and counted as such.
+ * that were in the middle of something: what these hold is lost, and counted as such.
  *
  * Progress. Finding: wait-free. Attaching: lock-free but for the kernel. Visiting waits for nobody.
  */
@@ -113,7 +113,7 @@ static void magazines_init(struct hearth__io_cache *cache, bool plain)
     }
 }
 
-/* Forget about another time's credit and peak. Inside, or before the cache is anybody's. */
+/* Catch up with a change of the arena's cap or peak. Inside, or before the cache is anybody's. */
 static void catch_up(struct hearth_io *arena, struct hearth__io_cache *cache)
 {
     hearth__io_credit_repay(cache);
@@ -126,11 +126,8 @@ static void catch_up(struct hearth_io *arena, struct hearth__io_cache *cache)
     }
 }
 
-static struct hearth__io_cache *make(struct hearth_io *arena)
+static void cache_init(struct hearth_io *arena, struct hearth__io_cache *cache)
 {
-    struct hearth__io_cache *cache = cache_acquire();
-    if (cache == NULL)
-        return NULL;
     cache->arena = arena;
     cache->credit = 0;
     cache->ahead = 0;
@@ -141,19 +138,24 @@ static struct hearth__io_cache *make(struct hearth_io *arena)
     hearth__store_relaxed(&cache->epoch, hearth__load_acquire(&arena->epoch));
     magazines_init(cache, arena->plain);
     hearth__io_credit_repay(cache);
-    /* Not a plain store: a stale owner may raise DEAD at any time, as its last touch. */
     hearth__store_relaxed(&cache->section.attention, 0);
-    hearth__store_relaxed(&cache->section.gate, hearth__thread_token());
+    hearth__section_leave(&cache->section, hearth__thread_token());
+}
+
+/* Let readers, visitors and the closer find a cache of the calling thread's. */
+static void cache_link(struct hearth_io *arena, struct hearth__io_cache *cache)
+{
     cache->next_in_arena = hearth__load_relaxed(&arena->caches);
     /* EDGE io.caches, publish: a cache that others may read and visit. */
     while (!hearth__cas_weak_release(&arena->caches, &cache->next_in_arena, cache))
         ;
     HEARTH__PERTURB("io.attach");
-    /* Linked before the flag is looked at, and who raises the flag puts a membarrier between that and
-     * its walk over the caches: so the closer finds the cache, or this finds the flag. */
+    /* Linked before the arena is looked at again, and whoever changes it puts a membarrier between that and
+     * a walk over the caches: so the walk finds the cache, or this finds the change. */
+    uint32_t attention = HEARTH__ATTENTION_PEAK | HEARTH__ATTENTION_CREDIT;
     if (hearth__load_acquire(&arena->closed) != 0)
-        (void)hearth__fetch_or_release(&cache->section.attention, HEARTH__ATTENTION_CLOSED);
-    return cache;
+        attention |= HEARTH__ATTENTION_CLOSED;
+    (void)hearth__fetch_or_release(&cache->section.attention, attention);
 }
 
 /* A cache whose owner exited. */
@@ -181,17 +183,17 @@ static bool exit_key_made;
 static void give_up(struct hearth__io_cache *cache)
 {
     struct hearth__section *section = &cache->section;
+    struct hearth_io *arena = cache->arena;
     hearth__section_resume(section);
     uint32_t attention = hearth__load_acquire(&section->attention);
     /* Visited or closed: what it holds is for the visitor, the next owner, or the one who completes. */
     if ((attention &
          (HEARTH__ATTENTION_VISITED | HEARTH__ATTENTION_CLOSED | HEARTH__ATTENTION_GONE)) == 0) {
-        (void)hearth__io_cache_flush(cache->arena, cache);
-        if (cache->ahead != 0) {
-            (void)hearth__fetch_add_relaxed(&cache->arena->net, cache->ahead);
-            cache->ahead = 0;
-        }
-        (void)hearth__fetch_add_relaxed(&cache->arena->credit, cache->credit);
+        (void)hearth__io_cache_flush(arena, cache);
+        catch_up(arena, cache);
+        (void)hearth__fetch_add_relaxed(&arena->net, cache->ahead);
+        cache->ahead = 0;
+        (void)hearth__fetch_add_relaxed(&arena->credit, cache->credit);
         cache->credit = 0;
     }
     hearth__section_leave(section, HEARTH__OWNER_NONE);
@@ -207,12 +209,14 @@ static void thread_exits(void *unused)
     (void)unused;
     struct hearth__io_thread *thread = &hearth__io_thread;
     thread->exiting = true;
+    thread->giving_up = true;
     thread->current = NULL;
     while (thread->list != NULL) {
         struct hearth__io_cache *cache = thread->list;
         thread->list = cache->next_in_thread;
         give_up(cache);
     }
+    thread->giving_up = false;
 }
 
 static __attribute__((constructor)) void make_exit_key(void)
@@ -220,46 +224,59 @@ static __attribute__((constructor)) void make_exit_key(void)
     exit_key_made = pthread_key_create(&exit_key, thread_exits) == 0;
 }
 
-/* Link the cache of an arena that is gone out of the thread's list, and find the one looked for. */
-static struct hearth__io_cache *search(struct hearth__io_thread *thread,
-                                       const struct hearth_io *arena)
+/* The thread's cache of this arena, or *gone: one of an arena that ended, to be used again. Such a cache
+ * stays with its thread, which a signal handler may have interrupted where it is about to enter it. */
+static struct hearth__io_cache *search(const struct hearth__io_thread *thread,
+                                       const struct hearth_io *arena,
+                                       struct hearth__io_cache **gone)
 {
-    struct hearth__io_cache *found = NULL;
-    struct hearth__io_cache **link = &thread->list;
-    while (*link != NULL) {
-        struct hearth__io_cache *cache = *link;
+    struct hearth__io_cache *cache = thread->list;
+    for (; cache != NULL; cache = cache->next_in_thread) {
         uint32_t attention = hearth__load_acquire(&cache->section.attention);
-        if ((attention & HEARTH__ATTENTION_GONE) != 0) {
-            *link = cache->next_in_thread;
-            if (thread->current == cache)
-                thread->current = NULL;
-            give_up(cache);
-            continue;
-        }
-        if (cache->arena == arena)
-            found = cache;
-        link = &cache->next_in_thread;
+        bool ended = (attention & HEARTH__ATTENTION_GONE) != 0;
+        if (!ended && cache->arena == arena)
+            return cache;
+        if (ended && !hearth__section_busy(&cache->section))
+            *gone = cache;
     }
-    return found;
+    return NULL;
+}
+
+/* A cache for a thread that has none in this arena. */
+static struct hearth__io_cache *attach(struct hearth__io_thread *thread, struct hearth_io *arena,
+                                       struct hearth__io_cache *gone)
+{
+    struct hearth__io_cache *cache = take_over(arena);
+    bool fresh = cache == NULL;
+    if (cache == NULL && gone != NULL) {
+        cache_init(arena, gone);
+        cache_link(arena, gone);
+        return gone;
+    }
+    if (fresh)
+        cache = cache_acquire();
+    if (cache == NULL)
+        return NULL;
+    if (fresh) {
+        cache_init(arena, cache);
+        cache_link(arena, cache);
+    }
+    cache->next_in_thread = thread->list;
+    thread->list = cache;
+    return cache;
 }
 
 struct hearth__io_cache *hearth__io_cache_find(struct hearth_io *arena)
 {
     struct hearth__io_thread *thread = &hearth__io_thread;
+    struct hearth__io_cache *gone = NULL;
     if (thread->exiting || !exit_key_made || !hearth__membarrier_ready())
         return NULL;
     /* A signal handler that comes meanwhile goes without, and so leaves the list alone. */
     thread->exiting = true;
-    struct hearth__io_cache *cache = search(thread, arena);
-    if (cache == NULL && pthread_setspecific(exit_key, thread) == 0) {
-        cache = take_over(arena);
-        if (cache == NULL)
-            cache = make(arena);
-        if (cache != NULL) {
-            cache->next_in_thread = thread->list;
-            thread->list = cache;
-        }
-    }
+    struct hearth__io_cache *cache = search(thread, arena, &gone);
+    if (cache == NULL && pthread_setspecific(exit_key, thread) == 0)
+        cache = attach(thread, arena, gone);
     if (cache != NULL)
         thread->current = cache;
     thread->exiting = false;
@@ -422,6 +439,8 @@ struct hearth__io_pass hearth__io_visit_all(struct hearth_io *arena)
 
 bool hearth__io_thread_inside(void)
 {
+    if (hearth__io_thread.giving_up)
+        return true;
     const struct hearth__io_cache *cache = hearth__io_thread.list;
     for (; cache != NULL; cache = cache->next_in_thread)
         if (hearth__section_busy(&cache->section))
@@ -432,12 +451,8 @@ bool hearth__io_thread_inside(void)
 void hearth__io_caches_empty(struct hearth_io *arena)
 {
     struct hearth__io_cache *cache = hearth__load_acquire(&arena->caches);
-    for (; cache != NULL; cache = cache->next_in_arena) {
-        /* Nobody visits any more: a flag that is still up was left by a fork. */
-        uint32_t attention = hearth__load_acquire(&cache->section.attention);
-        if ((attention & HEARTH__ATTENTION_VISITED) == 0)
-            (void)hearth__io_cache_flush(arena, cache);
-    }
+    for (; cache != NULL; cache = cache->next_in_arena)
+        (void)hearth__io_cache_flush(arena, cache);
 }
 
 void hearth__io_caches_end(struct hearth_io *arena)
@@ -454,29 +469,41 @@ void hearth__io_caches_end(struct hearth_io *arena)
     hearth__store_relaxed(&arena->caches, NULL);
 }
 
+/* In the child: what a cache holds is lost, because somebody who is not here was in the middle of it. */
+static void lose(struct hearth__io_cache *cache)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < HEARTH__IO_SMALL_CLASSES; i++) {
+        struct hearth__magazine *magazine = &cache->magazines[i];
+        bytes += ((size_t)magazine->loaded_count + magazine->spare_count) * hearth__class_size(i);
+        *magazine = (struct hearth__magazine){.limit = magazine->limit};
+    }
+    cache->credit = 0;
+    (void)hearth__fetch_add_relaxed(&cache->arena->lost_bytes, bytes);
+}
+
 /* In the child: one cache of a thread that does not exist here. */
 static void orphan(struct hearth__io_cache *cache)
 {
-    uint32_t attention = hearth__load_relaxed(&cache->section.attention);
-    bool torn =
-        hearth__section_busy(&cache->section) || (attention & HEARTH__ATTENTION_VISITED) != 0;
-    if ((attention & HEARTH__ATTENTION_DEAD) != 0 && !torn)
-        return;
-    hearth__store_relaxed(&cache->section.gate, HEARTH__OWNER_NONE);
-    if (!torn) {
-        attention = hearth__fetch_or_acq_rel(&cache->section.attention, HEARTH__ATTENTION_DEAD);
-        if ((attention & HEARTH__ATTENTION_GONE) != 0)
-            pool_push(cache);
-        return;
-    }
-    /* Visited for ever: nobody looks into it again. */
-    (void)hearth__fetch_or_release(&cache->section.attention, HEARTH__ATTENTION_VISITED);
-    size_t bytes = 0;
-    for (unsigned i = 0; i < HEARTH__IO_SMALL_CLASSES; i++) {
-        size_t count = (size_t)cache->magazines[i].loaded_count + cache->magazines[i].spare_count;
-        bytes += count * hearth__class_size(i);
-    }
-    (void)hearth__fetch_add_relaxed(&cache->arena->lost_bytes, bytes);
+    struct hearth__section *section = &cache->section;
+    uint32_t attention = hearth__load_relaxed(&section->attention);
+    if (hearth__section_busy(section) || (attention & HEARTH__ATTENTION_VISITED) != 0)
+        lose(cache);
+    hearth__store_relaxed(&section->gate, HEARTH__OWNER_NONE);
+    attention = hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
+    if ((attention & HEARTH__ATTENTION_DEAD) == 0)
+        attention = hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_DEAD);
+    if ((attention & (HEARTH__ATTENTION_GONE | HEARTH__ATTENTION_DEAD)) == HEARTH__ATTENTION_GONE)
+        pool_push(cache);
+}
+
+/* In the child: a cache of the thread that forked, which somebody else may have been visiting. */
+static void keep_own(struct hearth__io_cache *cache)
+{
+    uint32_t attention =
+        hearth__fetch_and_acq_rel(&cache->section.attention, ~HEARTH__ATTENTION_VISITED);
+    if ((attention & HEARTH__ATTENTION_VISITED) != 0)
+        lose(cache);
 }
 
 static bool is_own(const struct hearth__io_cache *cache)
@@ -499,9 +526,12 @@ static void after_fork(void)
             continue;
         hearth__store_relaxed(&arena->evicting, 0);
         struct hearth__io_cache *cache = hearth__load_relaxed(&arena->caches);
-        for (; cache != NULL; cache = cache->next_in_arena)
-            if (!is_own(cache))
+        for (; cache != NULL; cache = cache->next_in_arena) {
+            if (is_own(cache))
+                keep_own(cache);
+            else
                 orphan(cache);
+        }
     }
 }
 

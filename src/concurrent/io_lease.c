@@ -30,9 +30,12 @@ static bool count_export_plain(struct hearth_io *arena, const struct hearth_buf 
 {
     struct hearth__io_cache *cache = hearth__io_thread.current;
     uint64_t token = hearth__thread_token_peek();
-    if (hearth__unlikely(cache == NULL || cache->arena != arena ||
-                         !hearth__section_enter_plain(&cache->section, token)))
+    if (hearth__unlikely(cache == NULL || !hearth__section_enter_plain(&cache->section, token)))
         return false;
+    if (hearth__unlikely(cache->arena != arena)) {
+        hearth__section_leave(&cache->section, token);
+        return false;
+    }
     hearth__weight weight = hearth__load_relaxed(&buf->weight);
     size_t size = hearth__load_relaxed(&buf->size);
     hearth__cell_add(&cache->cells.lease_out_weight, weight);

@@ -146,9 +146,10 @@ enum hearth_status hearth_io_create(const struct hearth_io_options *given, struc
     if (status != HEARTH_OK)
         return status;
     /* What was left over goes first, so that its memory can serve the new arena. */
-    if (!hearth__reclaim_may_wait())
+    if (!hearth__reclaim_may_wait() || hearth__io_thread_inside())
         return HEARTH_BUSY;
-    (void)hearth__reclaim_run();
+    if (hearth__reclaim_pending())
+        (void)hearth__reclaim_run();
     struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_IO);
     struct hearth__segment *lists = hearth__segment_acquire(HEARTH__SEGMENT_IO_LISTS);
     if (segment == NULL || lists == NULL) {
@@ -292,5 +293,7 @@ enum hearth_status hearth_io_destroy(struct hearth_io *arena)
 
 enum hearth_status hearth_io_tick(void)
 {
-    return hearth__io_thread_inside() ? HEARTH_BUSY : hearth__reclaim_run();
+    if (!hearth__reclaim_may_wait() || hearth__io_thread_inside())
+        return HEARTH_BUSY;
+    return hearth__reclaim_pending() ? hearth__reclaim_run() : HEARTH_OK;
 }

@@ -25,7 +25,8 @@
  * tombstones, and back again in the right order. Poppers look into both stacks; never more than one slot is
  * in the evictor's hand, so nobody sees a list empty that is not.
  *
- * One evictor at a time, by a flag that nobody waits for: who finds it set gives its own buffer back instead.
+ * One evictor at a time, by a flag that nobody waits for: who finds it set gives its own buffer back instead,
+ * or, after a change of the cap, leaves word that the evictor has to look once more.
  *
  * Empty. Before storage is created the heads of all suitable stacks are read twice. A pop moves a head's
  * tag, so equal readings mean that no head changed, and all were empty at the moment in between.
@@ -397,14 +398,19 @@ static size_t evict_some(struct hearth__io_access *access, struct victims *victi
     return bytes;
 }
 
-size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap)
+/* States of the evictor's flag. */
+enum { IDLE, EVICTING, AGAIN };
+
+static bool start_evicting(struct hearth_io *arena)
 {
-    struct hearth_io *arena = access->arena;
-    uint32_t free = 0;
-    size_t released = 0;
+    uint32_t idle = IDLE;
     /* EDGE io.evicting, observe: the end of the evictor before. */
-    if (!hearth__cas_acquire(&arena->evicting, &free, 1))
-        return 0;
+    return hearth__cas_acquire(&arena->evicting, &idle, EVICTING);
+}
+
+static size_t evict_bytes(struct hearth__io_access *access, size_t bytes, bool for_cap)
+{
+    size_t released = 0;
     while (released < bytes) {
         struct victims victims;
         victims.wanted = bytes - released;
@@ -413,9 +419,60 @@ size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for
             break;
         released += step;
     }
-    /* EDGE io.evicting, publish: this evictor's end. */
-    hearth__store_release(&arena->evicting, 0);
     return released;
+}
+
+/* What is retained beyond the cap, now that all credit within reach is the arena's. */
+static void evict_over_cap(struct hearth__io_access *access)
+{
+    struct hearth_io *arena = access->arena;
+    for (;;) {
+        if (access->cache != NULL) {
+            (void)hearth__fetch_add_relaxed(&arena->credit, access->cache->credit);
+            access->cache->credit = 0;
+        }
+        int64_t missing = -hearth__load_relaxed(&arena->credit);
+        if (missing <= 0)
+            return;
+        size_t bytes = hearth__weight_capacity((hearth__weight)missing) + 1;
+        if (evict_bytes(access, bytes, true) == 0)
+            return;
+    }
+}
+
+/* Lower the flag; what others asked for meanwhile is done first. */
+static void stop_evicting(struct hearth__io_access *access)
+{
+    struct hearth_io *arena = access->arena;
+    uint32_t state = EVICTING;
+    /* EDGE io.evicting, publish: this evictor's end. */
+    while (!hearth__cas_acq_rel(&arena->evicting, &state, IDLE)) {
+        hearth__store_relaxed(&arena->evicting, EVICTING);
+        evict_over_cap(access);
+        state = EVICTING;
+    }
+}
+
+size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap)
+{
+    if (!start_evicting(access->arena))
+        return 0;
+    size_t released = evict_bytes(access, bytes, for_cap);
+    stop_evicting(access);
+    return released;
+}
+
+void hearth__io_evict_excess(struct hearth__io_access *access)
+{
+    struct hearth_io *arena = access->arena;
+    while (!start_evicting(arena)) {
+        /* Whoever evicts does it in the end, and sees the new cap by this step. */
+        uint32_t state = EVICTING;
+        if (hearth__cas_acq_rel(&arena->evicting, &state, AGAIN) || state == AGAIN)
+            return;
+    }
+    evict_over_cap(access);
+    stop_evicting(access);
 }
 
 static uint64_t now_ns(void)

@@ -187,7 +187,9 @@ size_t hearth_io_peak_bytes(const struct hearth_io *arena)
         if (hearth__load_acquire(&cache->epoch) == epoch && seen > peak)
             peak = seen;
     }
-    return (size_t)peak;
+    /* What a thread counts while it goes without its cache may miss what the cache had not told yet. */
+    size_t live = hearth_io_live_bytes(arena);
+    return (size_t)peak > live ? (size_t)peak : live;
 }
 
 struct hearth_allocator *hearth_io_allocator(struct hearth_io *arena)

@@ -8,6 +8,8 @@
  */
 #include "concurrent/io.h"
 
+#include "concurrent/membarrier.h"
+
 #include "core/misuse.h"
 
 #include <string.h>
@@ -89,7 +91,8 @@ enum hearth_status hearth_io_trim_ex(struct hearth_io *arena, size_t goal, uint6
     made.released_io_bytes = released;
     if (deadline == 0 || now_ns() < deadline)
         made.purged_bytes = hearth_backing_purge(arena->backing);
-    if (deadline != 0 && now_ns() >= deadline && released < goal)
+    bool evicting = hearth__load_relaxed(&arena->evicting) != 0;
+    if (released < goal && (evicting || (deadline != 0 && now_ns() >= deadline)))
         made.more = 1;
     made.elapsed_ns = now_ns() - began;
     if (report != NULL) {
@@ -116,28 +119,15 @@ enum hearth_status hearth_io_set_retention_cap(struct hearth_io *arena, size_t b
     while (!hearth__cas_weak_relaxed(&arena->retention_cap, &before, bytes))
         ;
     hearth__io_credit_change(arena, before, bytes);
+    if (hearth__membarrier_ready())
+        hearth__membarrier();
     hearth__io_alert(arena, HEARTH__ATTENTION_CREDIT);
     if (bytes >= before)
         return HEARTH_OK;
     (void)gather(arena);
     struct hearth__io_access access;
     hearth__io_enter(arena, &access);
-    if (access.cache != NULL) {
-        (void)hearth__fetch_add_relaxed(&arena->credit, access.cache->credit);
-        access.cache->credit = 0;
-    }
-    for (;;) {
-        int64_t missing = -hearth__load_relaxed(&arena->credit);
-        if (missing <= 0 || access.closed)
-            break;
-        size_t over = hearth__weight_capacity((hearth__weight)missing) + 1;
-        if (hearth__io_evict(&access, over, true) == 0)
-            break;
-        if (access.cache != NULL) {
-            (void)hearth__fetch_add_relaxed(&arena->credit, access.cache->credit);
-            access.cache->credit = 0;
-        }
-    }
+    hearth__io_evict_excess(&access);
     hearth__io_leave(&access);
     return HEARTH_OK;
 }
@@ -151,6 +141,8 @@ enum hearth_status hearth_io_reset_peak(struct hearth_io *arena)
     hearth__store_relaxed(&arena->peak, 0);
     /* EDGE io.epoch, publish: the base. */
     (void)hearth__fetch_add_release(&arena->epoch, 1);
+    if (hearth__membarrier_ready())
+        hearth__membarrier();
     hearth__io_alert(arena, HEARTH__ATTENTION_PEAK);
     return HEARTH_OK;
 }

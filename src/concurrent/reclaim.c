@@ -139,8 +139,6 @@ static void grace_period(struct hearth__retired *list)
 
 enum hearth_status hearth__reclaim_run(void)
 {
-    if (!hearth__reclaim_pending())
-        return HEARTH_OK;
     if (!hearth__reclaim_may_wait())
         return HEARTH_BUSY;
     (void)pthread_mutex_lock(&reclaimer);

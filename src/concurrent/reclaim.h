@@ -30,8 +30,9 @@ void hearth__reclaim_retire(struct hearth__retired *retired);
 /* Whether anything waits. Wait-free. */
 bool hearth__reclaim_pending(void);
 
-/* Serve everything that waits with one grace period. Waits for sections and for other reclaimers. BUSY
- * inside a read section of the caller's own: nothing is lost. */
+/* Serve everything that waits with one grace period; on return everything that was retired before the call
+ * has been served, by whomever. Waits for sections and for other reclaimers. BUSY inside a read section of
+ * the caller's own: nothing is lost. */
 enum hearth_status hearth__reclaim_run(void);
 
 /* Whether a grace period could be waited for: not inside a read section of the caller's own. */
