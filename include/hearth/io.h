@@ -253,8 +253,8 @@ HEARTH_API bool hearth_io_can_take(const struct hearth_io *io, const struct hear
  * copy of the lease calls it as well.
  * Thread: any. Progress: lock-free. Ownership: taken over only on OK; the caller holds one
  * reference.
- * Returns INVALID (NULL data with a size, NULL release, a NULL arena or lease), CLOSED, NO_SLOT,
- * NO_MEMORY.
+ * Returns INVALID (NULL data with a size, NULL release, a NULL arena or lease), OVERFLOW (a size that
+ * no process has), CLOSED, NO_SLOT, NO_MEMORY.
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_io_adopt(struct hearth_io *io, void *data, size_t size,
@@ -354,8 +354,10 @@ HEARTH_API enum hearth_status hearth_io_trim_ex(struct hearth_io *io, size_t goa
 /**
  * Bound the retained bytes; evicts at once, least recently freed first. HEARTH_UNBOUNDED lifts the
  * bound; 0 retains nothing.
- * Thread: any. Progress: as hearth_io_trim().
- * Returns BUSY (inside a read section of the caller's own), INVALID.
+ * Threads that are inside an operation at that moment may retain one more buffer each. Afterwards
+ * the cap is not passed; up to 1/512 of it for each thread may be out of reach of the others.
+ * Thread: any. Progress: waits for nobody; makes a system call.
+ * Returns INVALID.
  */
 HEARTH_API enum hearth_status hearth_io_set_retention_cap(struct hearth_io *io, size_t bytes);
 
@@ -384,8 +386,9 @@ HEARTH_API size_t hearth_io_live_bytes(const struct hearth_io *io);
 HEARTH_API size_t hearth_io_leased_bytes(const struct hearth_io *io);
 /** Capacity of live buffers: what live_limit bounds; adopted storage does not count. */
 HEARTH_API size_t hearth_io_live_capacity(const struct hearth_io *io);
-/** Largest live_bytes since creation or the last reset; within the sizes of operations in
- *  flight. */
+/** Largest live_bytes since creation or the last reset. Exact while one thread used the arena, else
+ *  never too high by more than the operations in flight, and too low by at most 2 MiB, or 8 times its
+ *  largest buffer, for each other thread. */
 HEARTH_API size_t hearth_io_peak_bytes(const struct hearth_io *io);
 /** Free buffers with storage. */
 HEARTH_API size_t hearth_io_retained_count(const struct hearth_io *io);

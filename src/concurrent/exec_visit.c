@@ -142,12 +142,14 @@ size_t hearth__exec_visit(struct hearth_exec *arena, size_t goal, bool *busy)
             break;
         }
         HEARTH__PERTURB("section.visit");
-#ifndef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
-        hearth__membarrier();
+#ifdef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
+        bool apart = true;
+#else
+        bool apart = hearth__membarrier();
 #endif
         /* EDGE section.leave, observe: the operation that left its section has ended, too. */
-        *busy =
-            !hearth__section_visit(&arena->section) || hearth__load_acquire(&arena->running) != 0;
+        *busy = !apart || !hearth__section_visit(&arena->section) ||
+                hearth__load_acquire(&arena->running) != 0;
         if (!*busy) {
             HEARTH__PERTURB("section.visit");
             count = unlink_some(arena, goal - released, segments);

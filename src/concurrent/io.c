@@ -325,38 +325,57 @@ static inline bool take_back(struct hearth_buf *buf, uint64_t *word, uint64_t ne
 #endif
 }
 
-/* Keep a slot that was taken back inside the plain section; false: the general path has to. */
-static inline __attribute__((always_inline)) bool keep_plain(struct hearth_io *arena,
-                                                             struct hearth__io_cache *cache,
-                                                             struct hearth_buf *buf, uint64_t word,
-                                                             uint64_t generation)
+/* What became of a return by the plain path. */
+enum kept {
+    REFUSED, /* nothing: the general path has to */
+    KEPT,
+    MOVED, /* taken back, but another thread, wrongly, resized it meanwhile */
+};
+
+/* Take a slot back inside the plain section and keep it. */
+static inline __attribute__((always_inline)) enum kept keep_plain(struct hearth_io *arena,
+                                                                  struct hearth__io_cache *cache,
+                                                                  struct hearth_buf *buf,
+                                                                  uint64_t word, bool leased)
 {
+    uint64_t generation = hearth__word_generation(word);
     hearth__weight weight = hearth__load_relaxed(&buf->weight);
     unsigned size_class = buf->size_class;
     if (hearth__unlikely(buf->alignment_log != HEARTH__ALIGNMENT_LOG_MIN || buf->flags != 0 ||
                          cache->credit < (int64_t)weight || generation == HEARTH__GENERATION_MAX))
-        return false;
-    if (hearth__likely(size_class < HEARTH__IO_SMALL_CLASSES)) {
-        struct hearth__magazine *magazine = &cache->magazines[size_class];
-        if (hearth__unlikely(magazine->loaded_count >= magazine->limit))
-            return false;
-        if (hearth__unlikely(!take_back(buf, &word, hearth__word(generation + 1, HEARTH__CACHED))))
-            return false;
+        return REFUSED;
+    bool is_small = hearth__likely(size_class < HEARTH__IO_SMALL_CLASSES);
+    struct hearth__magazine *magazine = is_small ? &cache->magazines[size_class] : NULL;
+    if (hearth__unlikely(is_small ? magazine->loaded_count >= magazine->limit : !arena->plain))
+        return REFUSED;
+    enum hearth__state state = is_small ? HEARTH__CACHED : HEARTH__RETURNING;
+    if (hearth__unlikely(!take_back(buf, &word, hearth__word(generation + 1, state))))
+        return REFUSED;
+    /* Read again, now that it cannot change. */
+    size_t size = hearth__load_relaxed(&buf->size);
+    if (hearth__unlikely(!leased && hearth__load_relaxed(&buf->weight) != weight)) {
+        hearth__store_relaxed(&buf->state, hearth__word(generation + 1, HEARTH__RETURNING));
+        return MOVED;
+    }
+    if (is_small) {
         buf->next = magazine->loaded;
         magazine->loaded = buf;
         magazine->loaded_count++;
         hearth__store_relaxed(&buf->stamp, ++cache->clock);
     } else {
-        if (hearth__unlikely(!arena->plain))
-            return false;
-        if (hearth__unlikely(
-                !take_back(buf, &word, hearth__word(generation + 1, HEARTH__RETURNING))))
-            return false;
         hearth__store_relaxed(&buf->stamp, hearth__io_stamp(arena, cache));
         hearth__io_list_give(arena, buf);
     }
     cache->credit -= (int64_t)weight;
-    return true;
+    if (leased) {
+        hearth__cell_add(&cache->cells.lease_in_size, size);
+        hearth__cell_add(&cache->cells.lease_in_weight, weight);
+    } else {
+        hearth__cell_add(&cache->cells.bare_in_size, size);
+        hearth__cell_add(&cache->cells.bare_in_weight, weight);
+    }
+    hearth__io_lag(cache, size);
+    return KEPT;
 }
 
 HEARTH__HOT enum hearth_status hearth_lease_release(struct hearth_lease lease)
@@ -364,24 +383,16 @@ HEARTH__HOT enum hearth_status hearth_lease_release(struct hearth_lease lease)
     struct hearth__io_cache *cache = hearth__io_thread.current;
     uint64_t token = hearth__thread_token_peek();
     if (hearth__likely(cache != NULL && hearth__section_enter_plain(&cache->section, token))) {
-        struct hearth_buf *buf = lease.buf;
-        struct hearth_io *arena = cache->arena;
-        if (hearth__unlikely(!hearth__slot_in(buf, &arena->allocator))) {
-            hearth__section_leave(&cache->section, token);
-            return hearth__io_release(lease, "hearth_lease_release");
-        }
-        uint64_t word = hearth__word_leased(lease.generation);
-        size_t size = hearth__load_relaxed(&buf->size);
-        hearth__weight weight = hearth__load_relaxed(&buf->weight);
-        if (hearth__likely(hearth__load_relaxed(&buf->state) == word &&
-                           keep_plain(arena, cache, buf, word, lease.generation))) {
-            hearth__cell_add(&cache->cells.lease_in_size, size);
-            hearth__cell_add(&cache->cells.lease_in_weight, weight);
-            hearth__io_lag(cache, size);
-            hearth__section_leave(&cache->section, token);
-            return HEARTH_OK;
+        enum kept kept = REFUSED;
+        if (hearth__likely(hearth__slot_in(lease.buf, &cache->arena->allocator))) {
+            uint64_t word = hearth__load_relaxed(&lease.buf->state);
+            if (hearth__likely((word & BELOW_GENERATION) == LEASED_BITS &&
+                               hearth__word_generation(word) == lease.generation))
+                kept = keep_plain(cache->arena, cache, lease.buf, word, true);
         }
         hearth__section_leave(&cache->section, token);
+        if (hearth__likely(kept == KEPT))
+            return HEARTH_OK;
     }
     return hearth__io_release(lease, "hearth_lease_release");
 }
@@ -438,18 +449,17 @@ HEARTH__HOT enum hearth_status hearth_io_free(struct hearth_io *arena, struct he
     struct hearth__io_cache *cache;
     if (hearth__likely(arena != NULL && hearth__slot_in(buf, &arena->allocator) &&
                        (cache = enter_plain(arena)) != NULL)) {
+        enum kept kept = REFUSED;
         uint64_t word = hearth__load_relaxed(&buf->state);
-        size_t size = hearth__load_relaxed(&buf->size);
-        hearth__weight weight = hearth__load_relaxed(&buf->weight);
-        if (hearth__likely((word & BELOW_GENERATION) == LIVE_BITS &&
-                           keep_plain(arena, cache, buf, word, hearth__word_generation(word)))) {
-            hearth__cell_add(&cache->cells.bare_in_size, size);
-            hearth__cell_add(&cache->cells.bare_in_weight, weight);
-            hearth__io_lag(cache, size);
-            leave_plain(cache);
+        if (hearth__likely((word & BELOW_GENERATION) == LIVE_BITS))
+            kept = keep_plain(arena, cache, buf, word, false);
+        leave_plain(cache);
+        if (hearth__likely(kept == KEPT))
+            return HEARTH_OK;
+        if (kept == MOVED) {
+            hearth__io_come_home(arena, buf, false);
             return HEARTH_OK;
         }
-        leave_plain(cache);
     }
     return free_general(arena, buf, 0, "hearth_io_free");
 }

@@ -23,9 +23,6 @@
 /* Classes below 64 KiB, which threads keep magazines of. */
 #define HEARTH__IO_SMALL_CLASSES 35u
 
-/* Live bytes that a thread may be ahead or behind before it tells the arena. */
-#define HEARTH__IO_LEAD_MOST ((int64_t)4 << 20)
-
 /* Monotone cells (weights: modulo 2^64). In a cache: one writer, the owner or a visitor. The arena's own:
  * by read-modify-write. */
 struct hearth__io_cells {
@@ -59,6 +56,7 @@ struct hearth__io_cache {
     int64_t credit_most; /* what of it is kept when buffers are reused */
     int64_t ahead;       /* live bytes that the arena was not told of */
     int64_t ahead_most;  /* where a new peak begins, or too much was not told */
+    int64_t ahead_least; /* where too much was not told */
     uint64_t clock;      /* last stamp */
     alignas(64) struct hearth__io_cells cells;
     _Atomic(uint64_t) peak;  /* largest live bytes that the owner saw in this epoch */
@@ -191,8 +189,8 @@ extern _Thread_local struct hearth__io_thread hearth__io_thread
 /* The calling thread's cache of this arena, made if needed; NULL when it has to go without. */
 struct hearth__io_cache *hearth__io_cache_find(struct hearth_io *arena);
 
-/* Inside: the magazine's chains to the shared list. */
-void hearth__io_magazine_flush(struct hearth_io *arena, struct hearth__magazine *magazine,
+/* Inside: a class's spare chain to the shared list. */
+void hearth__io_magazine_flush(struct hearth_io *arena, struct hearth__io_cache *cache,
                                unsigned size_class);
 
 /* Inside, or while visiting: all magazines of a cache. Returns the slots that moved. */
@@ -249,9 +247,10 @@ uint64_t hearth__io_stamp(struct hearth_io *arena, struct hearth__io_cache *cach
 /* Inside: whether every list that may serve `want` was empty at one moment. */
 bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *want);
 
-/* Inside, left meanwhile: evict the least recently freed of the shared lists until `bytes` were given back
- * or nothing is left. Returns bytes; 0 also when another thread is evicting. */
-size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap);
+/* Inside, left meanwhile: evict the least recently freed of the shared lists until `bytes` were given back,
+ * nothing is left, or the clock passes `deadline` (0: never). Returns bytes; 0 also when another thread is evicting. */
+size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap,
+                        uint64_t deadline);
 
 /* Inside, left meanwhile: evict until the cap is kept; if another thread is evicting, it will. */
 void hearth__io_evict_excess(struct hearth__io_access *access);
@@ -267,6 +266,10 @@ void hearth__io_slot_put(struct hearth_io *arena, struct hearth_buf *slot);
 
 /* Inside, left meanwhile: a slot without storage, RETURNING; counted as used. */
 enum hearth_status hearth__io_slot_take(struct hearth__io_access *access, struct hearth_buf **slot);
+
+/* As above; a retained buffer gives up its slot when there is no other. */
+enum hearth_status hearth__io_slot_force(struct hearth__io_access *access,
+                                         struct hearth_buf **slot);
 
 /* The count of used slots goes down by one. */
 void hearth__io_slot_unuse(struct hearth_io *arena);
@@ -299,7 +302,7 @@ void hearth__io_credit_change(struct hearth_io *arena, size_t from, size_t to);
 /* Inside: the plain cases failed. */
 bool hearth__io_credit_borrow(struct hearth__io_access *access, hearth__weight weight);
 void hearth__io_credit_repay(struct hearth__io_cache *cache);
-void hearth__io_lead_slow(struct hearth__io_cache *cache);
+void hearth__io_lead_slow(struct hearth__io_cache *cache, size_t size);
 
 static inline hearth__weight hearth__io_credit_of(const struct hearth_buf *buf)
 {
@@ -332,14 +335,14 @@ static inline void hearth__io_lead(struct hearth__io_cache *cache, size_t size)
 {
     cache->ahead += (int64_t)size;
     if (hearth__unlikely(cache->ahead > cache->ahead_most))
-        hearth__io_lead_slow(cache);
+        hearth__io_lead_slow(cache, size);
 }
 
 static inline void hearth__io_lag(struct hearth__io_cache *cache, size_t size)
 {
     cache->ahead -= (int64_t)size;
-    if (hearth__unlikely(cache->ahead < -HEARTH__IO_LEAD_MOST))
-        hearth__io_lead_slow(cache);
+    if (hearth__unlikely(cache->ahead < cache->ahead_least))
+        hearth__io_lead_slow(cache, size);
 }
 
 /* Inside: count live bytes, with or without a cache. */

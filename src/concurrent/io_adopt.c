@@ -12,10 +12,13 @@ enum hearth_status hearth_io_adopt(struct hearth_io *arena, void *data, size_t s
     static const char call[] = "hearth_io_adopt";
     if (arena == NULL || lease == NULL || release == NULL || (data == NULL && size != 0))
         return hearth__io_misuse(arena, HEARTH_INVALID, call, data);
+    if (size > HEARTH__HELD_MAX)
+        return HEARTH_OVERFLOW;
     struct hearth__io_access access;
     struct hearth_buf *buf;
     hearth__io_enter(arena, &access);
-    enum hearth_status status = access.closed ? HEARTH_CLOSED : hearth__io_slot_take(&access, &buf);
+    enum hearth_status status =
+        access.closed ? HEARTH_CLOSED : hearth__io_slot_force(&access, &buf);
     if (status == HEARTH_OK && access.closed) {
         hearth__io_slot_put(arena, buf);
         hearth__io_slot_unuse(arena);
@@ -93,16 +96,18 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
     uint64_t word = hearth__load_acquire(&buf->state);
     if (hearth__word_state(word) != HEARTH__LIVE)
         return hearth__io_misuse(arena, hearth__buf_not_live(word), call, buf);
-    uint64_t whose = hearth__load_relaxed(&from->owner);
-    if (whose != hearth__thread_token() && whose != HEARTH__OWNER_NONE)
-        return hearth__io_misuse(arena, HEARTH_NOT_OWNER, call, buf);
+    /* Claims an arena without an owner, and reports outside of this arena's section. */
+    enum hearth_status status = hearth__exec_begin(from, call);
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (status != HEARTH_OK)
+        return status;
+    hearth__exec_end(from, &after);
     if (!hearth_io_can_take(arena, from))
         return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);
     struct hearth__io_access access;
     struct hearth_buf *slot = NULL;
     hearth__io_enter(arena, &access);
-    enum hearth_status status =
-        access.closed ? HEARTH_CLOSED : hearth__io_slot_take(&access, &slot);
+    status = access.closed ? HEARTH_CLOSED : hearth__io_slot_force(&access, &slot);
     if (status == HEARTH_OK) {
         status = access.closed ? HEARTH_CLOSED : take_into(&access, from, buf, slot);
         if (status != HEARTH_OK) {

@@ -121,6 +121,7 @@ static void catch_up(struct hearth_io *arena, struct hearth__io_cache *cache)
     if (hearth__load_relaxed(&cache->epoch) != epoch) {
         cache->ahead = 0;
         cache->ahead_most = 0;
+        cache->ahead_least = 0;
         hearth__store_relaxed(&cache->peak, 0);
         hearth__store_release(&cache->epoch, epoch);
     }
@@ -132,6 +133,7 @@ static void cache_init(struct hearth_io *arena, struct hearth__io_cache *cache)
     cache->credit = 0;
     cache->ahead = 0;
     cache->ahead_most = 0;
+    cache->ahead_least = 0;
     cache->clock = 0;
     memset(&cache->cells, 0, sizeof cache->cells);
     hearth__store_relaxed(&cache->peak, 0);
@@ -150,6 +152,7 @@ static void cache_link(struct hearth_io *arena, struct hearth__io_cache *cache)
     while (!hearth__cas_weak_release(&arena->caches, &cache->next_in_arena, cache))
         ;
     HEARTH__PERTURB("io.attach");
+    hearth__section_barrier();
     /* Linked before the arena is looked at again, and whoever changes it puts a membarrier between that and
      * a walk over the caches: so the walk finds the cache, or this finds the change. */
     uint32_t attention = HEARTH__ATTENTION_PEAK | HEARTH__ATTENTION_CREDIT;
@@ -247,22 +250,22 @@ static struct hearth__io_cache *attach(struct hearth__io_thread *thread, struct 
                                        struct hearth__io_cache *gone)
 {
     struct hearth__io_cache *cache = take_over(arena);
-    bool fresh = cache == NULL;
     if (cache == NULL && gone != NULL) {
         cache_init(arena, gone);
         cache_link(arena, gone);
         return gone;
     }
+    bool fresh = cache == NULL;
     if (fresh)
         cache = cache_acquire();
     if (cache == NULL)
         return NULL;
-    if (fresh) {
+    if (fresh)
         cache_init(arena, cache);
-        cache_link(arena, cache);
-    }
     cache->next_in_thread = thread->list;
     thread->list = cache;
+    if (fresh)
+        cache_link(arena, cache);
     return cache;
 }
 
@@ -274,11 +277,14 @@ struct hearth__io_cache *hearth__io_cache_find(struct hearth_io *arena)
         return NULL;
     /* A signal handler that comes meanwhile goes without, and so leaves the list alone. */
     thread->exiting = true;
+    hearth__section_barrier();
     struct hearth__io_cache *cache = search(thread, arena, &gone);
-    if (cache == NULL && pthread_setspecific(exit_key, thread) == 0)
+    if (cache == NULL && hearth__load_acquire(&arena->closed) == 0 &&
+        pthread_setspecific(exit_key, thread) == 0)
         cache = attach(thread, arena, gone);
     if (cache != NULL)
         thread->current = cache;
+    hearth__section_barrier();
     thread->exiting = false;
     return cache;
 }
@@ -321,6 +327,16 @@ void hearth__io_leave(struct hearth__io_access *access)
     }
 }
 
+/* Flushed or about to be looked at by others: stamps of this thread and of the others meet, so that what is
+ * freed later, wherever, is later. */
+static void meet_clocks(struct hearth_io *arena, struct hearth__io_cache *cache)
+{
+    uint64_t clock = hearth__load_relaxed(&arena->clock);
+    while (cache->clock > clock && !hearth__cas_weak_relaxed(&arena->clock, &clock, cache->clock))
+        ;
+    cache->clock = cache->clock > clock ? cache->clock : clock;
+}
+
 static size_t flush_chain(struct hearth_io *arena, struct hearth_buf *first, unsigned size_class)
 {
     size_t count = 0;
@@ -337,9 +353,11 @@ static size_t flush_chain(struct hearth_io *arena, struct hearth_buf *first, uns
     return count;
 }
 
-void hearth__io_magazine_flush(struct hearth_io *arena, struct hearth__magazine *magazine,
+void hearth__io_magazine_flush(struct hearth_io *arena, struct hearth__io_cache *cache,
                                unsigned size_class)
 {
+    struct hearth__magazine *magazine = &cache->magazines[size_class];
+    meet_clocks(arena, cache);
     (void)flush_chain(arena, magazine->spare, size_class);
     magazine->spare = NULL;
     magazine->spare_count = 0;
@@ -348,6 +366,7 @@ void hearth__io_magazine_flush(struct hearth_io *arena, struct hearth__magazine 
 size_t hearth__io_cache_flush(struct hearth_io *arena, struct hearth__io_cache *cache)
 {
     size_t moved = 0;
+    meet_clocks(arena, cache);
     for (unsigned i = 0; i < HEARTH__IO_SMALL_CLASSES; i++) {
         struct hearth__magazine *magazine = &cache->magazines[i];
         if (magazine->loaded_count + magazine->spare_count == 0)
@@ -404,12 +423,14 @@ static struct hearth__io_pass visit_some(struct hearth_io *arena, struct hearth_
             pass.busy++;
     }
     HEARTH__PERTURB("section.visit");
-#ifndef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
-    hearth__membarrier();
+#ifdef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
+    bool apart = true;
+#else
+    bool apart = hearth__membarrier();
 #endif
     for (size_t i = 0; i < count; i++) {
         struct hearth__io_cache *cache = raised[i];
-        if (hearth__section_visit(&cache->section)) {
+        if (apart && hearth__section_visit(&cache->section)) {
             HEARTH__PERTURB("section.visit");
             serve(arena, cache);
             pass.visited++;
@@ -502,12 +523,16 @@ static void keep_own(struct hearth__io_cache *cache)
 {
     uint32_t attention =
         hearth__fetch_and_acq_rel(&cache->section.attention, ~HEARTH__ATTENTION_VISITED);
-    if ((attention & HEARTH__ATTENTION_VISITED) != 0)
+    /* A visitor that found the owner inside had no part in what the owner was doing. */
+    if ((attention & HEARTH__ATTENTION_VISITED) != 0 && !hearth__section_busy(&cache->section))
         lose(cache);
 }
 
+/* By its gate, or, inside a section, by the list: a signal handler may fork anywhere. */
 static bool is_own(const struct hearth__io_cache *cache)
 {
+    if (!hearth__section_busy(&cache->section))
+        return hearth__load_relaxed(&cache->section.gate) == hearth__thread_token_peek();
     const struct hearth__io_cache *own = hearth__io_thread.list;
     for (; own != NULL; own = own->next_in_thread)
         if (own == cache)
@@ -525,6 +550,7 @@ static void after_fork(void)
         if (hearth__load_relaxed(&segment->arena) == NULL)
             continue;
         hearth__store_relaxed(&arena->evicting, 0);
+        hearth__store_relaxed(&arena->inside, 0);
         struct hearth__io_cache *cache = hearth__load_relaxed(&arena->caches);
         for (; cache != NULL; cache = cache->next_in_arena) {
             if (is_own(cache))

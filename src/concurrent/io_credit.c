@@ -14,13 +14,18 @@
  * credit negative until surplus is repaid and buffers are evicted; a thread in the middle of an operation
  * then may retain one more buffer within the credit it has.
  *
- * Peak. A thread tells the arena its net of live bytes when it is 4 MiB ahead or behind, and takes the
- * arena's figure plus its own for the total. That is exact while one thread uses the arena, and else wrong by
- * at most 4 MiB for each other thread.
+ * Peak. A thread that hands out more than ever before sums up all cells, and so never sees too much. It looks
+ * when its own net of live bytes passes the value at which, as far as it knows of the others, a new peak begins;
+ * to know of them each tells the arena its net when it is 2 MiB (or 8 of its buffers) ahead or behind. That
+ * is exact while one thread uses the arena, and else low by at most as much for each other thread.
  *
  * Limit. Reserved by CAS, exact; arenas with a limit do without the plain paths.
  */
 #include "concurrent/io.h"
+
+/* Live bytes that a thread may be ahead or behind before it tells the arena, or so many of its buffers. */
+#define LEAD_LEAST ((int64_t)2 << 20)
+#define LEAD_BUFFERS 8
 
 /* Quanta that fit the cap. */
 #define QUANTA 1024
@@ -38,21 +43,26 @@ int64_t hearth__io_units(size_t bytes)
     return (capped << HEARTH__WEIGHT_COUNT_BITS) + COUNT_ROOM;
 }
 
-static void set_quantum(struct hearth_io *arena, size_t cap)
+/* To the cap that is in force, whoever set it last. */
+static void set_quantum(struct hearth_io *arena)
 {
-    hearth__store_relaxed(&arena->quantum, hearth__io_units(cap) / QUANTA);
+    size_t cap;
+    do {
+        cap = hearth__load_relaxed(&arena->retention_cap);
+        hearth__store_relaxed(&arena->quantum, hearth__io_units(cap) / QUANTA);
+    } while (hearth__load_relaxed(&arena->retention_cap) != cap);
 }
 
 void hearth__io_credit_init(struct hearth_io *arena, size_t cap)
 {
     hearth__store_relaxed(&arena->retention_cap, cap);
     hearth__store_relaxed(&arena->credit, hearth__io_units(cap));
-    set_quantum(arena, cap);
+    set_quantum(arena);
 }
 
 void hearth__io_credit_change(struct hearth_io *arena, size_t from, size_t to)
 {
-    set_quantum(arena, to);
+    set_quantum(arena);
     (void)hearth__fetch_add_relaxed(&arena->credit, hearth__io_units(to) - hearth__io_units(from));
 }
 
@@ -89,23 +99,34 @@ static uint64_t at_least_zero(int64_t value)
     return value < 0 ? 0 : (uint64_t)value;
 }
 
-void hearth__io_lead_slow(struct hearth__io_cache *cache)
+/* Live bytes as far as threads told. */
+static uint64_t told(const struct hearth_io *arena, int64_t more)
+{
+    return at_least_zero((int64_t)hearth__load_relaxed(&arena->base) +
+                         hearth__load_relaxed(&arena->net) + more);
+}
+
+void hearth__io_lead_slow(struct hearth__io_cache *cache, size_t size)
 {
     struct hearth_io *arena = cache->arena;
-    if (cache->ahead > HEARTH__IO_LEAD_MOST || cache->ahead < -HEARTH__IO_LEAD_MOST) {
+    int64_t most = (int64_t)LEAD_BUFFERS * (int64_t)size;
+    most = most > LEAD_LEAST ? most : LEAD_LEAST;
+    if (cache->ahead > most || cache->ahead < -most) {
         (void)hearth__fetch_add_relaxed(&arena->net, cache->ahead);
         cache->ahead = 0;
     }
-    int64_t others =
-        (int64_t)hearth__load_relaxed(&arena->base) + hearth__load_relaxed(&arena->net);
     uint64_t peak = hearth__load_relaxed(&cache->peak);
-    uint64_t now = at_least_zero(others + cache->ahead);
-    if (now > peak) {
-        peak = now;
-        hearth__store_release(&cache->peak, peak);
+    uint64_t live = told(arena, cache->ahead);
+    if (live > peak) {
+        live = hearth_io_live_bytes(arena);
+        if (live > peak) {
+            peak = live;
+            hearth__store_release(&cache->peak, peak);
+        }
     }
-    int64_t most = (int64_t)peak - others;
-    cache->ahead_most = most < HEARTH__IO_LEAD_MOST ? most : HEARTH__IO_LEAD_MOST;
+    int64_t until = cache->ahead + (int64_t)(peak - live);
+    cache->ahead_most = until < most ? until : most;
+    cache->ahead_least = -most;
 }
 
 void hearth__io_count_up(struct hearth__io_access *access, size_t size)
@@ -115,10 +136,12 @@ void hearth__io_count_up(struct hearth__io_access *access, size_t size)
         return;
     }
     struct hearth_io *arena = access->arena;
-    int64_t net = hearth__fetch_add_relaxed(&arena->net, (int64_t)size) + (int64_t)size;
-    uint64_t now = at_least_zero((int64_t)hearth__load_relaxed(&arena->base) + net);
+    (void)hearth__fetch_add_relaxed(&arena->net, (int64_t)size);
     uint64_t peak = hearth__load_relaxed(&arena->peak);
-    while (now > peak && !hearth__cas_weak_relaxed(&arena->peak, &peak, now))
+    if (told(arena, 0) <= peak)
+        return;
+    uint64_t live = hearth_io_live_bytes(arena);
+    while (live > peak && !hearth__cas_weak_relaxed(&arena->peak, &peak, live))
         ;
 }
 

@@ -112,7 +112,8 @@ static void core_init(struct hearth_io *core, const struct hearth_io_options *op
     core->live_limit = options->live_limit;
     hearth__rounding_init(&core->rounding, options->reuse_ratio, options->backing->ops.granule);
     hearth__io_credit_init(core, options->retention_cap);
-    hearth__store_relaxed(&core->room, (int64_t)(options->live_limit & INT64_MAX));
+    hearth__store_relaxed(
+        &core->room, options->live_limit > INT64_MAX ? INT64_MAX : (int64_t)options->live_limit);
     hearth__store_relaxed(&core->closed, 0);
     hearth__store_relaxed(&core->epoch, 1);
     hearth__store_relaxed(&core->base, 0);
@@ -200,7 +201,7 @@ static bool close_once(struct hearth_io *arena)
     HEARTH__PERTURB("io.attach");
     /* A cache that was linked before is found by the walk; one linked later finds the flag. */
     if (hearth__membarrier_ready())
-        hearth__membarrier();
+        (void)hearth__membarrier();
     hearth__io_alert(arena, HEARTH__ATTENTION_CLOSED);
     return true;
 }
@@ -287,6 +288,7 @@ enum hearth_status hearth_io_destroy(struct hearth_io *arena)
     if (!hearth__reclaim_may_wait() || hearth__io_thread_inside() ||
         hearth_io_live_count(arena) != 0)
         return HEARTH_BUSY;
+    (void)close_once(arena);
     hearth_io_unref(arena);
     return HEARTH_OK;
 }

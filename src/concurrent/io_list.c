@@ -22,8 +22,8 @@
  *
  * Tombstones gather at the bottom, where pops seldom get. When a list has more than 32 of them and more than
  * half its length, the evictor moves its slots one at a time to the class's second stack, dropping
- * tombstones, and back again in the right order. Poppers look into both stacks; never more than one slot is
- * in the evictor's hand, so nobody sees a list empty that is not.
+ * tombstones, and back again in the right order. Poppers look into both stacks, and never more than one slot is
+ * in the evictor's hand: a miss may create one buffer too many for each evictor, not more.
  *
  * One evictor at a time, by a flag that nobody waits for: who finds it set gives its own buffer back instead,
  * or, after a change of the cap, leaves word that the evictor has to look once more.
@@ -50,8 +50,8 @@
 /* Slots popped between two looks at the clock, and given back with the section left. */
 #define DRAIN_STEP 32u
 
-/* More classes than a reuse ratio of 1024 spans. */
-#define CLASSES_MOST 48u
+/* As many classes as a reuse ratio may span. */
+#define CLASSES_MOST HEARTH__CLASS_COUNT
 
 struct hearth__io_list *hearth__io_list_of(struct hearth_io *arena, unsigned size_class,
                                            unsigned alignment_log)
@@ -183,7 +183,6 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
 {
     uint64_t heads[2 * CLASSES_MOST];
     unsigned count = want->last_class - want->size_class + 1;
-    count = count < CLASSES_MOST ? count : CLASSES_MOST;
     for (unsigned i = 0; i < count; i++) {
         struct hearth__io_list *list =
             hearth__io_list_of(arena, want->size_class + i, want->alignment_log);
@@ -200,6 +199,13 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
             return false;
     }
     return true;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 /* A slot that was seen free. */
@@ -408,10 +414,11 @@ static bool start_evicting(struct hearth_io *arena)
     return hearth__cas_acquire(&arena->evicting, &idle, EVICTING);
 }
 
-static size_t evict_bytes(struct hearth__io_access *access, size_t bytes, bool for_cap)
+static size_t evict_bytes(struct hearth__io_access *access, size_t bytes, bool for_cap,
+                          uint64_t deadline)
 {
     size_t released = 0;
-    while (released < bytes) {
+    while (released < bytes && (deadline == 0 || released == 0 || now_ns() < deadline)) {
         struct victims victims;
         victims.wanted = bytes - released;
         size_t step = evict_some(access, &victims, for_cap);
@@ -435,7 +442,7 @@ static void evict_over_cap(struct hearth__io_access *access)
         if (missing <= 0)
             return;
         size_t bytes = hearth__weight_capacity((hearth__weight)missing) + 1;
-        if (evict_bytes(access, bytes, true) == 0)
+        if (evict_bytes(access, bytes, true, 0) == 0)
             return;
     }
 }
@@ -447,17 +454,19 @@ static void stop_evicting(struct hearth__io_access *access)
     uint32_t state = EVICTING;
     /* EDGE io.evicting, publish: this evictor's end. */
     while (!hearth__cas_acq_rel(&arena->evicting, &state, IDLE)) {
-        hearth__store_relaxed(&arena->evicting, EVICTING);
+        /* EDGE io.evicting, observe: the caps of those who asked. */
+        (void)hearth__exchange_acq_rel(&arena->evicting, EVICTING);
         evict_over_cap(access);
         state = EVICTING;
     }
 }
 
-size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap)
+size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap,
+                        uint64_t deadline)
 {
     if (!start_evicting(access->arena))
         return 0;
-    size_t released = evict_bytes(access, bytes, for_cap);
+    size_t released = evict_bytes(access, bytes, for_cap, deadline);
     stop_evicting(access);
     return released;
 }
@@ -466,20 +475,15 @@ void hearth__io_evict_excess(struct hearth__io_access *access)
 {
     struct hearth_io *arena = access->arena;
     while (!start_evicting(arena)) {
-        /* Whoever evicts does it in the end, and sees the new cap by this step. */
-        uint32_t state = EVICTING;
-        if (hearth__cas_acq_rel(&arena->evicting, &state, AGAIN) || state == AGAIN)
-            return;
+        /* Whoever evicts does it in the end. A step even if somebody else asked before: it is what shows
+         * this thread's change of the cap to the evictor. EDGE io.evicting, publish: the cap. */
+        uint32_t state = hearth__load_relaxed(&arena->evicting);
+        while (state != IDLE)
+            if (hearth__cas_acq_rel(&arena->evicting, &state, AGAIN))
+                return;
     }
     evict_over_cap(access);
     stop_evicting(access);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static size_t drain_list(struct hearth__io_access *access, struct hearth__io_list *list,
@@ -506,13 +510,13 @@ static size_t drain_list(struct hearth__io_access *access, struct hearth__io_lis
     return released;
 }
 
-/* Whether a drain goes on with this list. */
-static bool worth(struct hearth__io_list *list, size_t left, uint64_t deadline)
+/* Whether a drain goes on with this list. The first step is made whatever the time. */
+static bool worth(struct hearth__io_list *list, size_t left, size_t any, uint64_t deadline)
 {
     return left > 0 &&
            !heads_empty(hearth__load_relaxed(&list->top.head),
                         hearth__load_relaxed(&list->below.head)) &&
-           (deadline == 0 || now_ns() < deadline);
+           (deadline == 0 || any == 0 || now_ns() < deadline);
 }
 
 size_t hearth__io_drain_lists(struct hearth__io_access *access, size_t bytes, uint64_t deadline)
@@ -522,13 +526,13 @@ size_t hearth__io_drain_lists(struct hearth__io_access *access, size_t bytes, ui
     struct hearth__io_list *aligned = hearth__load_acquire(&arena->aligned);
     if (aligned != NULL)
         for (size_t i = (size_t)HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i > 0; i--)
-            if (worth(&aligned[i - 1], left, deadline)) {
+            if (worth(&aligned[i - 1], left, bytes - left, deadline)) {
                 size_t step = drain_list(access, &aligned[i - 1], left, deadline);
                 left -= step < left ? step : left;
             }
     for (unsigned i = HEARTH__CLASS_COUNT; i > 0; i--) {
         struct hearth__io_list *list = hearth__io_list_normal(arena, i - 1);
-        if (worth(list, left, deadline)) {
+        if (worth(list, left, bytes - left, deadline)) {
             size_t step = drain_list(access, list, left, deadline);
             left -= step < left ? step : left;
         }

@@ -59,10 +59,11 @@ void hearth__io_slot_unuse(struct hearth_io *arena)
 enum hearth_status hearth__io_slot_take(struct hearth__io_access *access, struct hearth_buf **slot)
 {
     struct hearth_io *arena = access->arena;
-    if (hearth__fetch_add_relaxed(&arena->slots_used, 1) >= arena->slots_limit) {
-        hearth__io_slot_unuse(arena);
-        return HEARTH_NO_SLOT;
-    }
+    uint64_t used = hearth__load_relaxed(&arena->slots_used);
+    do {
+        if (used >= arena->slots_limit)
+            return HEARTH_NO_SLOT;
+    } while (!hearth__cas_weak_relaxed(&arena->slots_used, &used, used + 1));
     while ((*slot = hearth__stack_pop(&arena->unused)) == NULL) {
         hearth__io_leave(access);
         struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_IO_SLOTS);
@@ -76,6 +77,23 @@ enum hearth_status hearth__io_slot_take(struct hearth__io_access *access, struct
     uint64_t generation = hearth__word_generation(hearth__load_relaxed(&(*slot)->state));
     hearth__store_relaxed(&(*slot)->state, hearth__word(generation, HEARTH__RETURNING));
     return HEARTH_OK;
+}
+
+enum hearth_status hearth__io_slot_force(struct hearth__io_access *access, struct hearth_buf **slot)
+{
+    enum hearth_status status = hearth__io_slot_take(access, slot);
+    for (unsigned i = 0; i < 2 && status == HEARTH_NO_SLOT; i++) {
+        if (access->cache != NULL)
+            (void)hearth__io_cache_flush(access->arena, access->cache);
+        if (hearth__io_drain_lists(access, 1, 0) == 0) {
+            hearth__io_leave(access);
+            (void)hearth__io_visit_all(access->arena);
+            hearth__io_enter(access->arena, access);
+            (void)hearth__io_drain_lists(access, 1, 0);
+        }
+        status = hearth__io_slot_take(access, slot);
+    }
+    return status;
 }
 
 void hearth__io_empty(struct hearth__io_access *access, struct hearth_buf *buf, bool pool)
@@ -348,7 +366,7 @@ static void keep_small(struct hearth__io_access *access, struct hearth_buf *buf)
     struct hearth__magazine *magazine = &cache->magazines[buf->size_class];
     if (magazine->loaded_count >= magazine->limit) {
         if (magazine->spare != NULL) {
-            hearth__io_magazine_flush(access->arena, magazine, buf->size_class);
+            hearth__io_magazine_flush(access->arena, cache, buf->size_class);
             hearth__cell_add(&cache->cells.flushes, 1);
         }
         magazine->spare = magazine->loaded;
@@ -381,7 +399,7 @@ static bool make_room(struct hearth__io_access *access, size_t capacity, hearth_
                          (access->cache == NULL ? 0 : access->cache->credit);
         int64_t missing = (int64_t)weight - credit;
         size_t bytes = missing <= 0 ? 1 : hearth__weight_capacity((hearth__weight)missing) + 1;
-        if (hearth__io_evict(access, bytes + batch, true) == 0 || access->closed)
+        if (hearth__io_evict(access, bytes + batch, true, 0) == 0 || access->closed)
             break;
         if (hearth__io_credit_take(access, weight))
             return true;

@@ -37,9 +37,8 @@ static size_t release(struct hearth_io *arena, size_t goal, uint64_t deadline)
 {
     struct hearth__io_access access;
     hearth__io_enter(arena, &access);
-    size_t released = goal == SIZE_MAX || deadline != 0
-                          ? hearth__io_drain_lists(&access, goal, deadline)
-                          : hearth__io_evict(&access, goal, false);
+    size_t released = goal == SIZE_MAX ? hearth__io_drain_lists(&access, goal, deadline)
+                                       : hearth__io_evict(&access, goal, false, deadline);
     hearth__io_leave(&access);
     return released;
 }
@@ -77,6 +76,8 @@ enum hearth_status hearth_io_trim_ex(struct hearth_io *arena, size_t goal, uint6
         return hearth__io_misuse(arena, HEARTH_INVALID, "hearth_io_trim", NULL);
     uint64_t began = now_ns();
     uint64_t deadline = budget_ns == 0 ? 0 : began + budget_ns;
+    if (deadline < budget_ns)
+        deadline = UINT64_MAX;
     enum hearth_status status = HEARTH_OK;
     if (budget_ns == 0)
         status = hearth_io_tick();
@@ -120,7 +121,7 @@ enum hearth_status hearth_io_set_retention_cap(struct hearth_io *arena, size_t b
         ;
     hearth__io_credit_change(arena, before, bytes);
     if (hearth__membarrier_ready())
-        hearth__membarrier();
+        (void)hearth__membarrier();
     hearth__io_alert(arena, HEARTH__ATTENTION_CREDIT);
     if (bytes >= before)
         return HEARTH_OK;
@@ -142,7 +143,7 @@ enum hearth_status hearth_io_reset_peak(struct hearth_io *arena)
     /* EDGE io.epoch, publish: the base. */
     (void)hearth__fetch_add_release(&arena->epoch, 1);
     if (hearth__membarrier_ready())
-        hearth__membarrier();
+        (void)hearth__membarrier();
     hearth__io_alert(arena, HEARTH__ATTENTION_PEAK);
     return HEARTH_OK;
 }

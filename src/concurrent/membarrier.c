@@ -27,8 +27,14 @@ bool hearth__membarrier_ready(void)
     return known == YES;
 }
 
-void hearth__membarrier(void)
+bool hearth__membarrier(void)
 {
-    /* Registered, so it cannot fail. */
-    (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    if (hearth__likely(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0))
+        return true;
+    hearth__store_relaxed(&answer, NO);
+    /* What the caller cannot do without, it gets the slow way, or by waiting far longer than any processor
+     * keeps a store to itself. */
+    if (membarrier(MEMBARRIER_CMD_GLOBAL) != 0)
+        (void)usleep(20000);
+    return false;
 }

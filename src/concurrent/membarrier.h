@@ -12,7 +12,8 @@
  * caches: nobody could be kept out of them. The first call asks. */
 bool hearth__membarrier_ready(void);
 
-/* Thread: any. A system call; about 0.3 us alone, tens of us when other cores have to be interrupted. */
-void hearth__membarrier(void);
+/* Thread: any. A system call; about 0.3 us alone, tens of us when other cores have to be interrupted. False if
+ * the kernel came to refuse it (a filter installed late): then nobody may be visited. */
+bool hearth__membarrier(void);
 
 #endif

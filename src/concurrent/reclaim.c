@@ -10,7 +10,7 @@
  * Picture.
  *
  *     retire ------------------> list (pushed by CAS, taken whole)
- *                                  |  one reclaimer at a time (mutex)
+ *                                  |  one reclaimer at a time (a mutex)
  *     run:   membarrier -> wait for each object's marks -> synchronize_rcu -> after()
  *
  * Flavour bp: needs no registration, so that a foreign thread is protected at its first call, also in late
@@ -39,11 +39,15 @@
 /* Those who wait, linked by next. */
 static _Atomic(struct hearth__retired *) waiting;
 
-/* Held while a grace period is waited for: bp serialises them anyway. */
-static pthread_mutex_t reclaimer = PTHREAD_MUTEX_INITIALIZER;
+/* Held while a list is served, so that who comes later knows that what it retired has been. */
+static pthread_mutex_t serving = PTHREAD_MUTEX_INITIALIZER;
+
+/* Held while a grace period is waited for (bp serialises them anyway), and for the time of a fork. Nothing is
+ * called meanwhile that may take a lock, such as a backing's, which fork handlers may have taken first. */
+static pthread_mutex_t grace = PTHREAD_MUTEX_INITIALIZER;
 
 /* The reclaimer's own thread calls back: a nested run would wait for itself. */
-static _Thread_local bool running __attribute__((tls_model("initial-exec")));
+static _Thread_local volatile bool running __attribute__((tls_model("initial-exec")));
 
 void (*hearth__reclaim_after_fork)(void);
 
@@ -126,11 +130,13 @@ static void grace_period(struct hearth__retired *list)
 {
 #ifndef HEARTH_BROKEN_NO_GRACE
     if (hearth__membarrier_ready())
-        hearth__membarrier();
+        (void)hearth__membarrier();
     HEARTH__PERTURB("reclaim.grace");
     for (struct hearth__retired *retired = list; retired != NULL; retired = retired->next)
         retired->wait(retired);
+    (void)pthread_mutex_lock(&grace);
     synchronize();
+    (void)pthread_mutex_unlock(&grace);
 #else
     (void)list;
     (void)synchronize;
@@ -141,8 +147,9 @@ enum hearth_status hearth__reclaim_run(void)
 {
     if (!hearth__reclaim_may_wait())
         return HEARTH_BUSY;
-    (void)pthread_mutex_lock(&reclaimer);
+    /* Before the lock: a signal handler that comes in between must not wait for it. */
     running = true;
+    (void)pthread_mutex_lock(&serving);
     /* EDGE reclaim.retire, observe: everything that was done to the objects before. */
     struct hearth__retired *list = hearth__exchange_acq_rel(&waiting, NULL);
     if (list != NULL)
@@ -152,8 +159,8 @@ enum hearth_status hearth__reclaim_run(void)
         list->after(list);
         list = next;
     }
+    (void)pthread_mutex_unlock(&serving);
     running = false;
-    (void)pthread_mutex_unlock(&reclaimer);
     return HEARTH_OK;
 }
 
@@ -161,24 +168,23 @@ enum hearth_status hearth__reclaim_run(void)
  * threads that it does not have. */
 static void before_fork(void)
 {
-    /* A reclaimer that forks from a callback has it already. */
-    if (!running)
-        (void)pthread_mutex_lock(&reclaimer);
+    (void)pthread_mutex_lock(&grace);
     urcu_bp_before_fork();
 }
 
 static void after_fork_parent(void)
 {
     urcu_bp_after_fork_parent();
-    if (!running)
-        (void)pthread_mutex_unlock(&reclaimer);
+    (void)pthread_mutex_unlock(&grace);
 }
 
 static void after_fork_child(void)
 {
     urcu_bp_after_fork_child();
+    (void)pthread_mutex_unlock(&grace);
+    /* Whoever served is not here; what it had taken off the list is lost in this process. */
     if (!running)
-        (void)pthread_mutex_unlock(&reclaimer);
+        (void)pthread_mutex_init(&serving, NULL);
     if (hearth__reclaim_after_fork != NULL)
         hearth__reclaim_after_fork();
 }

@@ -121,7 +121,8 @@ static inline struct hearth_buf *hearth__stack_pop_chain(struct hearth__stack *s
             taken++;
         }
         HEARTH__PERTURB("stack.pop");
-        if (hearth__cas_weak_acquire(&stack->head, &head, hearth__stack_popped(head, below))) {
+        /* Released, too: who sees the stack empty sees where its slots went (hearth__io_lists_empty). */
+        if (hearth__cas_weak_acq_rel(&stack->head, &head, hearth__stack_popped(head, below))) {
             *count = taken;
             return first;
         }
