@@ -113,6 +113,8 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
 
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
+    if (!arena->visited)
+        arena->made_seen = arena->slots.made;
     hearth__exec_leave(arena);
     hearth__exec_release_chain(arena, after);
     /* EDGE section.leave, publish: for a visitor, who comes when both gate and count say so. */
