@@ -45,12 +45,8 @@
  */
 #include "concurrent/io.h"
 
-#include "core/conf.h"
 #include "core/misuse.h"
 #include "core/perturb.h"
-#include "core/request.h"
-
-#include <string.h>
 
 #define OUT_OF_LINE __attribute__((noinline))
 
@@ -170,145 +166,6 @@ HEARTH__HOT enum hearth_status hearth_io_alloc(struct hearth_io *arena, size_t s
     return hearth__io_alloc_general(arena, &request, false, "hearth_io_alloc", out, &generation);
 }
 
-/* Inside: count a slot as handed out. */
-static void count_out_general(struct hearth__io_access *access, const struct hearth_buf *buf,
-                              size_t size, bool lease)
-{
-    hearth__weight weight = hearth__load_relaxed(&buf->weight);
-    if (lease) {
-        HEARTH__IO_COUNT(access, lease_out_weight, weight);
-        HEARTH__IO_COUNT(access, lease_out_size, size);
-    } else {
-        HEARTH__IO_COUNT(access, bare_out_weight, weight);
-        HEARTH__IO_COUNT(access, bare_out_size, size);
-    }
-    hearth__io_count_up(access, size);
-}
-
-static enum hearth_status obtain_and_count(struct hearth_io *arena, const struct hearth__want *want,
-                                           size_t size, bool lease, bool *known_zero,
-                                           struct hearth_buf **out)
-{
-    struct hearth__io_access access;
-    struct hearth_buf *buf = NULL;
-    hearth__io_enter(arena, &access);
-    enum hearth_status status =
-        access.closed ? HEARTH_CLOSED
-                      : hearth__io_obtain(&access, want, lease ? LEASED_BITS : LIVE_BITS, &buf);
-    if (status == HEARTH_OK) {
-        /* Set by a fresh attachment only: what comes from a list was handed out before. */
-        *known_zero = (buf->flags & HEARTH__BUF_ZERO) != 0;
-        buf->flags = 0;
-        hearth__store_relaxed(&buf->size, size);
-        count_out_general(&access, buf, size, lease);
-        *out = buf;
-    }
-    hearth__io_leave(&access);
-    return status;
-}
-
-enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
-                                            const struct hearth_request *request, bool lease,
-                                            const char *call, struct hearth_buf **out,
-                                            uint64_t *generation)
-{
-    unsigned alignment_log;
-    struct hearth__want want;
-    if (arena == NULL || out == NULL || !hearth__request_alignment(request, &alignment_log))
-        return hearth__io_misuse(arena, HEARTH_INVALID, call, NULL);
-    if (!hearth__rounding_want(&arena->rounding, request->size, alignment_log, &want))
-        return HEARTH_OVERFLOW;
-    if (want.bytes > HEARTH__HELD_MAX)
-        return HEARTH_NO_MEMORY;
-    bool known_zero = false;
-    struct hearth_buf *buf = NULL;
-    enum hearth_status status =
-        obtain_and_count(arena, &want, request->size, lease, &known_zero, &buf);
-    if (status != HEARTH_OK)
-        return status;
-    *generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
-    if (request->zero != 0 && !known_zero)
-        memset(hearth__load_relaxed(&buf->data), 0, request->size);
-    *out = buf;
-    return HEARTH_OK;
-}
-
-enum hearth_status hearth_io_alloc_ex(struct hearth_io *arena, const struct hearth_request *request,
-                                      struct hearth_buf **buf)
-{
-    uint64_t generation;
-    return hearth__io_alloc_general(arena, request, false, "hearth_io_alloc_ex", buf, &generation);
-}
-
-enum hearth_status hearth_io_lease_ex(struct hearth_io *arena, const struct hearth_request *request,
-                                      struct hearth_lease *lease)
-{
-    struct hearth_buf *buf;
-    uint64_t generation;
-    enum hearth_status status = hearth__io_alloc_general(arena, request, true, "hearth_io_lease",
-                                                         lease == NULL ? NULL : &buf, &generation);
-    if (status == HEARTH_OK)
-        *lease = (struct hearth_lease){buf, generation};
-    return status;
-}
-
-/* Inside: count a slot as taken back. */
-static void count_in(struct hearth__io_access *access, hearth__weight weight, size_t size,
-                     bool leased)
-{
-    if (leased) {
-        HEARTH__IO_COUNT(access, lease_in_size, size);
-        HEARTH__IO_COUNT(access, lease_in_weight, weight);
-    } else {
-        HEARTH__IO_COUNT(access, bare_in_size, size);
-        HEARTH__IO_COUNT(access, bare_in_weight, weight);
-    }
-    hearth__io_count_down(access, size);
-}
-
-/* Storage from outside goes back where it came from, outside of the section: it is users' code. */
-static void release_adopted(struct hearth_buf *buf)
-{
-    hearth__adopted_release *release = buf->release;
-    void *data = hearth__load_relaxed(&buf->data);
-    size_t length = buf->storage.length;
-    void *context = (void *)(uintptr_t)buf->storage.cookie;
-    hearth__store_relaxed(&buf->data, NULL);
-    buf->storage = (struct hearth__storage){0};
-    release(data, length, context);
-}
-
-void hearth__io_come_home(struct hearth_io *arena, struct hearth_buf *buf, bool leased)
-{
-    struct hearth__io_access access;
-    hearth__weight weight = hearth__load_relaxed(&buf->weight);
-    size_t size = hearth__load_relaxed(&buf->size);
-    bool adopted = (buf->flags & HEARTH__BUF_ADOPTED) != 0;
-    if (adopted)
-        release_adopted(buf);
-    hearth__io_enter(arena, &access);
-    if (adopted) {
-        HEARTH__IO_COUNT(&access, given_count, 1);
-        HEARTH__IO_COUNT(&access, released_bytes, size);
-        buf->flags = 0;
-        hearth__store_relaxed(&buf->weight, 0);
-        hearth__store_relaxed(&buf->size, 0);
-        hearth__io_slot_put(arena, buf);
-        hearth__io_slot_unuse(arena);
-    } else if (access.closed) {
-        hearth__io_empty(&access, buf, true);
-    } else {
-        hearth__io_keep(&access, buf);
-    }
-    /* The section may have been left meanwhile, and the arena closed: what counts is the last look. */
-    bool closed = access.closed;
-    count_in(&access, weight, size, leased);
-    hearth__io_room_give(arena, hearth__weight_capacity(weight));
-    hearth__io_leave(&access);
-    if (closed)
-        hearth__io_came_home(arena);
-}
-
 /* The one step that ends a holder's right: to the last of the word's values that the holder saw. */
 static inline bool take_back(struct hearth_buf *buf, uint64_t *word, uint64_t next)
 {
@@ -421,8 +278,8 @@ enum hearth_status hearth__io_release(struct hearth_lease lease, const char *cal
     }
 }
 
-static OUT_OF_LINE enum hearth_status free_general(struct hearth_io *arena, struct hearth_buf *buf,
-                                                   uint64_t generation, const char *call)
+enum hearth_status hearth__io_free_general(struct hearth_io *arena, struct hearth_buf *buf,
+                                           uint64_t generation, const char *call)
 {
     if (arena == NULL)
         return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);
@@ -461,59 +318,5 @@ HEARTH__HOT enum hearth_status hearth_io_free(struct hearth_io *arena, struct he
             return HEARTH_OK;
         }
     }
-    return free_general(arena, buf, 0, "hearth_io_free");
+    return hearth__io_free_general(arena, buf, 0, "hearth_io_free");
 }
-
-static enum hearth_status ops_alloc(struct hearth_allocator *self,
-                                    const struct hearth_request *request, struct hearth_buf **buf)
-{
-    uint64_t generation;
-    return hearth__io_alloc_general(hearth__io_of(self), request, false, "hearth_alloc", buf,
-                                    &generation);
-}
-
-static enum hearth_status ops_free(struct hearth_allocator *self, struct hearth_buf *buf)
-{
-    return free_general(hearth__io_of(self), buf, 0, "hearth_free");
-}
-
-static enum hearth_status ops_free_exact(struct hearth_allocator *self, struct hearth_buf *buf,
-                                         uint64_t generation)
-{
-    return free_general(hearth__io_of(self), buf, generation, "hearth_handle_reset");
-}
-
-static enum hearth_status ops_release(struct hearth_allocator *self, struct hearth_buf *buf,
-                                      uint64_t generation)
-{
-    (void)self;
-    return hearth__io_release((struct hearth_lease){buf, generation}, "hearth_handle_reset");
-}
-
-static size_t ops_live_bytes(const struct hearth_allocator *self)
-{
-    return hearth_io_live_bytes(hearth__io_of(self));
-}
-
-static size_t ops_peak_bytes(const struct hearth_allocator *self)
-{
-    return hearth_io_peak_bytes(hearth__io_of(self));
-}
-
-static enum hearth_status ops_reset_peak(struct hearth_allocator *self)
-{
-    return hearth_io_reset_peak(hearth__io_of(self));
-}
-
-const struct hearth_allocator_ops hearth__io_ops = {
-    .size = sizeof hearth__io_ops,
-    .kind = "io",
-    .alloc = ops_alloc,
-    .free = ops_free,
-    .free_exact = ops_free_exact,
-    .resize = hearth__io_resize,
-    .live_bytes = ops_live_bytes,
-    .peak_bytes = ops_peak_bytes,
-    .reset_peak = ops_reset_peak,
-    .release = ops_release,
-};

@@ -189,6 +189,9 @@ extern _Thread_local struct hearth__io_thread hearth__io_thread
 /* The calling thread's cache of this arena, made if needed; NULL when it has to go without. */
 struct hearth__io_cache *hearth__io_cache_find(struct hearth_io *arena);
 
+/* A cache that nobody has and that serves no arena any more. */
+void hearth__io_cache_pool(struct hearth__io_cache *cache);
+
 /* Inside: a class's spare chain to the shared list. */
 void hearth__io_magazine_flush(struct hearth_io *arena, struct hearth__io_cache *cache,
                                unsigned size_class);
@@ -230,6 +233,21 @@ static inline struct hearth__io_list *hearth__io_list_normal(const struct hearth
 struct hearth__io_list *hearth__io_list_of(struct hearth_io *arena, unsigned size_class,
                                            unsigned alignment_log);
 
+static inline bool hearth__io_heads_empty(uint64_t top, uint64_t below)
+{
+    return hearth__stack_top(top) == 0 && hearth__stack_top(below) == 0;
+}
+
+/* At a glance: not to be relied on. */
+static inline bool hearth__io_list_empty(const struct hearth__io_list *list)
+{
+    return hearth__io_heads_empty(hearth__load_relaxed(&list->top.head),
+                                  hearth__load_relaxed(&list->below.head));
+}
+
+/* A slot was popped that somebody evicted: the second half of that. */
+void hearth__io_unlinked(struct hearth_io *arena, struct hearth_buf *buf);
+
 /* Inside: pop a slot and set its state, keeping its generation; NULL when the list is empty. */
 struct hearth_buf *hearth__io_list_take(struct hearth_io *arena, struct hearth__io_list *list,
                                         uint64_t state_and_count);
@@ -246,6 +264,8 @@ uint64_t hearth__io_stamp(struct hearth_io *arena, struct hearth__io_cache *cach
 
 /* Inside: whether every list that may serve `want` was empty at one moment. */
 bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *want);
+
+/* Eviction: io_evict.c. */
 
 /* Inside, left meanwhile: evict the least recently freed of the shared lists until `bytes` were given back,
  * nothing is left, or the clock passes `deadline` (0: never). Returns bytes; 0 also when another thread is evicting. */
@@ -362,6 +382,10 @@ void hearth__io_come_home(struct hearth_io *arena, struct hearth_buf *buf, bool 
 void hearth__io_came_home(struct hearth_io *arena);
 
 enum hearth_status hearth__io_release(struct hearth_lease lease, const char *call);
+
+/* `generation` 0: whatever it is now. */
+enum hearth_status hearth__io_free_general(struct hearth_io *arena, struct hearth_buf *buf,
+                                           uint64_t generation, const char *call);
 
 enum hearth_status hearth__io_resize(struct hearth_allocator *self, struct hearth_buf *buf,
                                      size_t size, bool keep);
