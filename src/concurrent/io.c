@@ -184,42 +184,40 @@ static inline bool take_back(struct hearth_buf *buf, uint64_t *word, uint64_t ne
 
 /* What became of a return by the plain path. */
 enum kept {
-    REFUSED, /* nothing: the general path has to */
+    REFUSED,  /* nothing: the general path has to look */
+    RETURNED, /* taken back, but to be kept by the general path */
     KEPT,
-    MOVED, /* taken back, but another thread, wrongly, resized it meanwhile */
 };
 
-/* Take a slot back inside the plain section and keep it. */
+/* Take a slot back inside the plain section, and keep it if that is simple. Its fields are read after it was
+ * taken back: before, a wrong call of another thread might still change them. */
 static inline __attribute__((always_inline)) enum kept keep_plain(struct hearth_io *arena,
                                                                   struct hearth__io_cache *cache,
                                                                   struct hearth_buf *buf,
                                                                   uint64_t word, bool leased)
 {
     uint64_t generation = hearth__word_generation(word);
+    if (hearth__unlikely(generation == HEARTH__GENERATION_MAX ||
+                         !take_back(buf, &word, hearth__word(generation + 1, HEARTH__RETURNING))))
+        return REFUSED;
     hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    size_t size = hearth__load_relaxed(&buf->size);
     unsigned size_class = buf->size_class;
     if (hearth__unlikely(buf->alignment_log != HEARTH__ALIGNMENT_LOG_MIN || buf->flags != 0 ||
-                         cache->credit < (int64_t)weight || generation == HEARTH__GENERATION_MAX))
-        return REFUSED;
-    bool is_small = hearth__likely(size_class < HEARTH__IO_SMALL_CLASSES);
-    struct hearth__magazine *magazine = is_small ? &cache->magazines[size_class] : NULL;
-    if (hearth__unlikely(is_small ? magazine->loaded_count >= magazine->limit : !arena->plain))
-        return REFUSED;
-    enum hearth__state state = is_small ? HEARTH__CACHED : HEARTH__RETURNING;
-    if (hearth__unlikely(!take_back(buf, &word, hearth__word(generation + 1, state))))
-        return REFUSED;
-    /* Read again, now that it cannot change. */
-    size_t size = hearth__load_relaxed(&buf->size);
-    if (hearth__unlikely(!leased && hearth__load_relaxed(&buf->weight) != weight)) {
-        hearth__store_relaxed(&buf->state, hearth__word(generation + 1, HEARTH__RETURNING));
-        return MOVED;
-    }
-    if (is_small) {
+                         cache->credit < (int64_t)weight))
+        return RETURNED;
+    if (hearth__likely(size_class < HEARTH__IO_SMALL_CLASSES)) {
+        struct hearth__magazine *magazine = &cache->magazines[size_class];
+        if (hearth__unlikely(magazine->loaded_count >= magazine->limit))
+            return RETURNED;
+        hearth__store_relaxed(&buf->state, hearth__word(generation + 1, HEARTH__CACHED));
         buf->next = magazine->loaded;
         magazine->loaded = buf;
         magazine->loaded_count++;
         hearth__store_relaxed(&buf->stamp, ++cache->clock);
     } else {
+        if (hearth__unlikely(!arena->plain))
+            return RETURNED;
         hearth__store_relaxed(&buf->stamp, hearth__io_stamp(arena, cache));
         hearth__io_list_give(arena, buf);
     }
@@ -235,21 +233,32 @@ static inline __attribute__((always_inline)) enum kept keep_plain(struct hearth_
     return KEPT;
 }
 
+/* Out of line: what the general path makes of a return that the plain one began. */
+static OUT_OF_LINE enum hearth_status come_home(struct hearth_io *arena, struct hearth_buf *buf,
+                                                bool leased)
+{
+    hearth__io_come_home(arena, buf, leased);
+    return HEARTH_OK;
+}
+
 HEARTH__HOT enum hearth_status hearth_lease_release(struct hearth_lease lease)
 {
     struct hearth__io_cache *cache = hearth__io_thread.current;
     uint64_t token = hearth__thread_token_peek();
     if (hearth__likely(cache != NULL && hearth__section_enter_plain(&cache->section, token))) {
         enum kept kept = REFUSED;
-        if (hearth__likely(hearth__slot_in(lease.buf, &cache->arena->allocator))) {
+        struct hearth_io *arena = cache->arena;
+        if (hearth__likely(hearth__slot_in(lease.buf, &arena->allocator))) {
             uint64_t word = hearth__load_relaxed(&lease.buf->state);
             if (hearth__likely((word & BELOW_GENERATION) == LEASED_BITS &&
                                hearth__word_generation(word) == lease.generation))
-                kept = keep_plain(cache->arena, cache, lease.buf, word, true);
+                kept = keep_plain(arena, cache, lease.buf, word, true);
         }
         hearth__section_leave(&cache->section, token);
         if (hearth__likely(kept == KEPT))
             return HEARTH_OK;
+        if (kept == RETURNED)
+            return come_home(arena, lease.buf, true);
     }
     return hearth__io_release(lease, "hearth_lease_release");
 }
@@ -313,10 +322,8 @@ HEARTH__HOT enum hearth_status hearth_io_free(struct hearth_io *arena, struct he
         leave_plain(cache);
         if (hearth__likely(kept == KEPT))
             return HEARTH_OK;
-        if (kept == MOVED) {
-            hearth__io_come_home(arena, buf, false);
-            return HEARTH_OK;
-        }
+        if (kept == RETURNED)
+            return come_home(arena, buf, false);
     }
     return hearth__io_free_general(arena, buf, 0, "hearth_io_free");
 }
