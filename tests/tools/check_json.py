@@ -9,7 +9,13 @@ REPLAY_KEYS = {
     "trace", "name", "allocator", "backing", "threads", "trace_threads", "warmup", "runs",
     "engine_runs_per_pass", "errors", "minor_faults_per_run", "backing_calls_per_run",
     "page_events_per_run", "ops_per_run", "ms_per_run", "ns_per_op", "peak_live_bytes",
-    "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed",
+    "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed", "consumers", "hold",
+}
+
+# Of allocators that have arenas; null for the others.
+ARENA_KEYS = {
+    "io_storages_created", "io_footprint_bytes", "io_peak_bytes", "io_retained_bytes",
+    "io_leased_buffers", "io_reserved_buffers", "exec_storages_created", "exec_footprint_bytes",
 }
 
 # Logical peak, engine runs and trace threads of each shipped trace, counted independently.
@@ -19,12 +25,15 @@ TRACES = {
     "vad": (10256, 4, 1),
 }
 
+# Exported allocations per run.
+OUTPUTS = {"vad": 2}
+
 # What the project promises; the others have no bound of their own.
 FOOTPRINT = {"det640": 2.1, "detvar": 2.5}
 
 
 def check_row(row, path, allocator, threads, runs):
-    assert set(row) == REPLAY_KEYS, sorted(set(row) ^ REPLAY_KEYS)
+    assert set(row) == REPLAY_KEYS | ARENA_KEYS, sorted(set(row) ^ (REPLAY_KEYS | ARENA_KEYS))
     name = os.path.basename(path)[:-len(".csv")]
     peak, engine_runs, trace_threads = TRACES[name]
     assert row["trace"] == path and row["name"] == name, row
@@ -41,6 +50,7 @@ def check_row(row, path, allocator, threads, runs):
         assert isinstance(row["backing"], str), row
     else:
         assert row["backing"] is None and row["page_events_per_run"] is None, row
+        assert all(row[key] is None for key in ARENA_KEYS), row
         assert row["backing_calls_per_run"] == row["ops_per_run"], row
 
 
@@ -52,10 +62,47 @@ def replay(rows, path, allocator, threads, runs, lenient):
         check_row(row, path, allocator, row["threads"], int(runs))
         if allocator == "hearth":
             assert row["backing_calls_per_run"] == 0 and row["page_events_per_run"] == 0, row
+            assert row["io_storages_created"] == 0 and row["exec_storages_created"] == 0, row
+            assert row["io_footprint_bytes"] > 0 and row["exec_footprint_bytes"] > 0, row
         if allocator == "hearth" and lenient != "yes":
             # A stray fault per ten runs is the kernel's business.
             assert row["minor_faults_per_run"] <= 0.1, row
             assert row["warmup_passes_needed"] in (0, 1, 2, 3), row
+
+
+def consumers(rows, path, allocator, threads, runs, number, hold, lenient):
+    """As replay, and what consumers hold is all that is out."""
+    replay(rows, path, allocator, threads, runs, lenient)
+    for row in rows:
+        assert row["consumers"] == int(number) and row["hold"] == int(hold), row
+        assert int(hold) == 0 or row["warmup"] >= int(hold) + 3, row
+        if allocator == "hearth":
+            held = int(hold) * OUTPUTS.get(row["name"], 1) * row["threads"]
+            assert row["io_leased_buffers"] == held, row
+            assert row["io_peak_bytes"] <= row["io_footprint_bytes"], row
+            assert row["io_retained_bytes"] < row["io_footprint_bytes"] or held == 0, row
+
+
+def longer_hold(rows, path):
+    """The rows in the file `path` hold one run more. They may need one more I/O buffer for each
+    output that is held, and the execution arenas must not notice."""
+    with open(path, encoding="utf-8") as file:
+        others = json.load(file)
+    for row, other in zip(rows, others, strict=True):
+        assert row["name"] == other["name"] and row["threads"] == other["threads"], (row, other)
+        assert other["hold"] == row["hold"] + 1, (row, other)
+        more = other["io_reserved_buffers"] - row["io_reserved_buffers"]
+        held = other["io_leased_buffers"] - row["io_leased_buffers"]
+        assert 0 < more <= held, (row, other)
+        assert row["exec_footprint_bytes"] == other["exec_footprint_bytes"], (row, other)
+        assert other["io_storages_created"] == other["exec_storages_created"] == 0, other
+
+
+def row(rows, *pairs):
+    """row KEY=VALUE...: each row has these numbers."""
+    for wanted in pairs:
+        key, _, value = wanted.partition("=")
+        assert [entry[key] for entry in rows] == [int(value)] * len(rows), rows
 
 
 def backing(rows, name):
@@ -93,7 +140,8 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, backing, peak, errors, doctor, finding)}
+    checks = {f.__name__: f for f in (replay, consumers, longer_hold, row, backing, peak, errors,
+                                     doctor, finding)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])
     except (AssertionError, KeyError, ValueError) as error:

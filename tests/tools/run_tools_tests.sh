@@ -113,6 +113,77 @@ test_replay() {
     expect_text "replay as a table" out "ms/run"
 }
 
+# Outputs that others hold on to: still no fault, no backing call, and nothing created.
+test_consumers() {
+    local name hold
+    for name in cls det320 det640 det640_parallel detvar rec vad; do
+        run "$hearth" replay --json --runs 2 --threads 1,2 --consumers 2 --hold 1 \
+            "$traces/$name.csv"
+        expect_status "consumers $name" 0
+        check_json "consumers $name" consumers "$traces/$name.csv" hearth 1,2 2 2 1 "$sanitized"
+    done
+    # More consumers than outputs, and clones that meet in the shared arena again and again.
+    run "$hearth" replay --json --runs 20 --threads 1,4 --consumers 5 --hold 3 "$traces/vad.csv"
+    expect_status "many consumers" 0
+    check_json "many consumers" consumers "$traces/vad.csv" hearth 1,4 20 5 3 "$sanitized"
+    run "$hearth" replay --json --runs 2 --consumers 1 "$traces/vad.csv"
+    expect_status "consumers that hold nothing" 0
+    check_json "consumers that hold nothing" consumers "$traces/vad.csv" hearth 1 2 1 0 "$sanitized"
+    for hold in 0 1 2; do
+        run "$hearth" replay --json --runs 1 --threads 1,2 --consumers 2 --hold $hold \
+            "$traces/det320.csv" "$traces/detvar.csv" "$traces/vad.csv"
+        expect_status "hold $hold" 0
+        cp "$work/out" "$work/hold$hold"
+    done
+    for hold in 0 1; do
+        cp "$work/hold$hold" "$work/out"
+        check_json "hold $((hold + 1)) after $hold" longer_hold "$work/hold$((hold + 1))"
+    done
+    run "$hearth" replay --json --runs 1 --warmup 0 --consumers 1 --hold 2 "$traces/vad.csv"
+    check_json "warm-up is raised" row warmup=5 errors=0
+    run "$hearth" replay --json --runs 1 --warmup 9 --consumers 1 --hold 2 "$traces/vad.csv"
+    check_json "warm-up is enough" row warmup=9 errors=0
+    if [ "$glibc" = yes ]; then
+        run "$hearth" replay --json --allocator malloc --runs 1 --threads 2 --consumers 2 --hold 1 \
+            "$traces/rec.csv"
+        expect_status "consumers malloc" 0
+        check_json "consumers malloc" consumers "$traces/rec.csv" malloc 2 1 2 1 yes
+    fi
+    run "$hearth" replay --runs 1 --consumers 2 --hold 1 "$traces/vad.csv"
+    expect_status "consumers as a table" 0
+    expect_text "consumers as a table" out "I/O created"
+}
+
+# Outputs of odd traces: freed in a later run, by another thread or never; of size 0; too large.
+test_odd_outputs() {
+    local head=run,op,id,bytes,thread
+    printf '%s\n' $head 0,alloc,1,0,0 0,export,1,0,0 0,alloc,2,9000,0 0,export,2,9000,1 \
+        0,alloc,3,70000,1 1,free,2,9000,1 1,free,1,0,0 1,export,3,70000,0 1,alloc,4,300,0 \
+        1,export,4,300,0 >"$work/outputs.csv"
+    run "$hearth" replay --json --runs 3 --threads 1,2 --consumers 3 --hold 2 "$work/outputs.csv"
+    expect_status "odd outputs" 0
+    check_json "odd outputs" row errors=0 io_storages_created=0 backing_calls_per_run=0
+    run "$hearth" replay --json --runs 3 --threads 3 "$work/outputs.csv"
+    expect_status "odd outputs without consumers" 0
+    check_json "odd outputs without consumers" row errors=0 io_storages_created=0 \
+        io_leased_buffers=0
+    printf '%s\n' $head 0,alloc,1,18446744073709551615,0 0,export,1,18446744073709551615,0 \
+        0,alloc,2,8,0 0,export,2,8,0 >"$work/outputs.csv"
+    run "$hearth" replay --json --runs 1 --consumers 2 --hold 1 "$work/outputs.csv"
+    expect_status "output refused" 1
+    expect_text "output refused" err "alloc of id 1"
+    # More outputs than a queue has room for.
+    {
+        echo $head
+        seq -f '0,alloc,%.0f,64,0' 1 2000
+        seq -f '0,export,%.0f,64,0' 1 2000
+        seq -f '0,free,%.0f,64,0' 1 2000
+    } >"$work/outputs.csv"
+    run "$hearth" replay --json --runs 2 --threads 2 --consumers 2 --hold 1 "$work/outputs.csv"
+    expect_status "many outputs" 0
+    check_json "many outputs" row errors=0 io_storages_created=0 io_leased_buffers=4000
+}
+
 # An allocator that is wrong on purpose must be found out.
 test_oracle() {
     run "$hearth" replay --json --allocator broken --runs 1 --threads 2 "$traces/vad.csv"
@@ -122,6 +193,11 @@ test_oracle() {
     expect_text "broken allocator" err "free of id"
     expect_text "broken allocator" err "STALE"
     expect_text "broken allocator" err "errors in all"
+    run "$hearth" replay --json --allocator broken --runs 2 --consumers 2 --hold 1 "$traces/vad.csv"
+    expect_status "broken outputs" 1
+    check_json "broken outputs" errors
+    expect_text "broken outputs" err "while a consumer had it"
+    expect_text "broken outputs" err "free by a consumer of id"
 }
 
 test_jemalloc() {
@@ -258,6 +334,13 @@ test_options() {
     impossible "--allocator 'tcmalloc': expected hearth" replay --allocator tcmalloc "$trace"
     impossible "--backing 'ram': expected jemalloc or mmap" replay --backing ram "$trace"
     impossible "--backing is an option of" replay --backing mmap --allocator malloc "$trace"
+    impossible "--consumers '0': give a number from 1 to 64" replay --consumers 0 "$trace"
+    impossible "--consumers '65': give a number from 1 to 64" replay --consumers 65 "$trace"
+    impossible "--consumers 'all': give a number from 1 to 64" replay --consumers all "$trace"
+    impossible "--hold '65': give a number from 0 to 64" replay --consumers 1 --hold 65 "$trace"
+    impossible "--hold '-1': give a number from 0 to 64" replay --consumers 1 --hold -1 "$trace"
+    impossible "--hold 2: somebody has to hold: give --consumers" replay --hold 2 "$trace"
+    impossible "option '--consumers' requires an argument" replay "$trace" --consumers
     impossible "--check 'all': expected pages or lines" replay --check all "$trace"
     impossible "unrecognized option '--fast'" replay --fast "$trace"
     impossible "option '--runs' requires an argument" replay "$trace" --runs
@@ -267,6 +350,7 @@ test_options() {
     impossible "unexpected argument 'now'" doctor now
     printf 'run,op,id,bytes,thread\n0,alloc,1,8,255\n' >"$work/wide.csv"
     impossible "--threads 256: $work/wide.csv has 256 threads" replay --threads 256 "$work/wide.csv"
+    impossible "use at most 3" replay --threads 4 --consumers 1 "$work/wide.csv"
     run env HEARTH_CONF=exec_cap:lots "$hearth" replay "$trace"
     expect_status "replay with a bad HEARTH_CONF" 2
     expect_text "replay with a bad HEARTH_CONF" err "HEARTH_CONF: "
@@ -355,6 +439,8 @@ test_doctor() {
 }
 
 test_replay
+test_consumers
+test_odd_outputs
 test_oracle
 test_jemalloc
 test_malformed

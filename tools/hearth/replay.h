@@ -14,6 +14,13 @@
 #define REPLAY_CLONES_MAX 256u
 #define REPLAY_THREADS_MAX 1024u
 
+/* Threads that outputs are handed to, and runs that they hold them. */
+#define REPLAY_CONSUMERS_MAX 64u
+#define REPLAY_HOLD_MAX 64u
+
+/* Passes of warm-up beyond the runs that outputs are held. */
+#define REPLAY_WARMUP_BEYOND_HOLD 3u
+
 /* Passes of each kind: their samples are kept in memory. */
 #define REPLAY_PASSES_MAX 10000u
 
@@ -23,9 +30,23 @@ struct replay_job {
     uint32_t clones;
     uint32_t warmup;    /* Passes over the file before anything counts. */
     uint32_t runs;      /* Measured passes over the file. */
+    uint32_t consumers; /* Threads that exported allocations are handed to; 0: none. */
+    uint32_t hold;      /* Runs for which they keep them; 0 without consumers. */
     size_t stride;      /* Distance of the marks in a buffer, see pattern.h. */
     size_t touch_limit; /* Larger buffers are taken and returned but not written. */
     bool progress;      /* Say on stderr how far it is. */
+};
+
+/* What the arenas say of the measured passes and, in bytes and buffers, at their end. */
+struct replay_arenas {
+    uint64_t io_created; /* Storage that the I/O arena obtained. */
+    uint64_t io_footprint_bytes;
+    uint64_t io_peak_bytes;
+    uint64_t io_retained_bytes;
+    uint64_t io_leased;    /* Buffers that consumers hold. */
+    uint64_t io_reserved;  /* Buffers taken and returned before the first pass. */
+    uint64_t exec_created; /* Storage that the execution arenas obtained. */
+    uint64_t exec_footprint_bytes;
 };
 
 /* "Run" is an engine run: each pass makes trace.run_count of them in every clone. */
@@ -42,6 +63,7 @@ struct replay_result {
     /* Passes before the first one without a fault and without a backing call; -1: there was
      * none. */
     int64_t warmup_passes_needed;
+    struct replay_arenas arenas; /* 0 unless replay_allocator.has_arenas. */
 };
 
 /**

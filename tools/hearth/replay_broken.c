@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An allocator that is wrong on purpose, for tests: now and then it hands out memory that is in
- * use, and refuses a free. It shows that a replay which reports no errors would have noticed some.
+ * use or was exported, and refuses a free. It shows that a replay which reports no errors would
+ * have noticed some.
  * Memory comes from mmap and is never given back, so that only the marks can notice the overlap.
  */
 #include "replay_allocator.h"
@@ -21,8 +22,12 @@ static enum hearth_status thread_nothing(struct replay_allocator *self, struct r
 static enum hearth_status take(struct replay_lane *lane, size_t bytes, bool exported,
                                struct replay_block *block)
 {
-    (void)exported;
     lane->backing_calls++;
+    if (lane->last_exported != NULL && lane->last_exported_bytes >= bytes) {
+        block->data = lane->last_exported; /* Whoever it was handed to still reads it. */
+        lane->last_exported = NULL;
+        return HEARTH_OK;
+    }
     if (lane->backing_calls % WRONG_EVERY == 0 && lane->last_bytes >= bytes) {
         block->data = lane->last;
         return HEARTH_OK;
@@ -33,6 +38,10 @@ static enum hearth_status take(struct replay_lane *lane, size_t bytes, bool expo
     }
     lane->last = block->data;
     lane->last_bytes = bytes;
+    if (exported) {
+        lane->last_exported = block->data;
+        lane->last_exported_bytes = bytes;
+    }
     return HEARTH_OK;
 }
 
@@ -49,9 +58,10 @@ static void snapshot(struct replay_allocator *self, struct replay_snapshot *snap
     *snapshot = (struct replay_snapshot){0};
 }
 
-static void destroy(struct replay_allocator *self)
+static enum hearth_status destroy(struct replay_allocator *self)
 {
     (void)self;
+    return HEARTH_OK;
 }
 
 static const struct replay_allocator_ops broken_ops = {

@@ -47,34 +47,42 @@ static struct trace *load_traces(const struct replay_options *options)
     return traces;
 }
 
-static bool threads_fit(const struct trace *trace, uint32_t clones)
+static bool threads_fit(const struct trace *trace, uint32_t clones, uint32_t consumers)
 {
-    if ((uint64_t)clones * trace->thread_count <= REPLAY_THREADS_MAX) {
+    uint32_t most = REPLAY_THREADS_MAX - consumers;
+    if ((uint64_t)clones * trace->thread_count <= most) {
         return true;
     }
     fprintf(stderr,
             "hearth replay: --threads %" PRIu32 ": %s has %" PRIu32
-            " threads itself, and %u are the "
+            " threads itself, and %u with the consumers' are the "
             "most: use at most %" PRIu32 "\n",
             clones, trace->path, trace->thread_count, REPLAY_THREADS_MAX,
-            REPLAY_THREADS_MAX / trace->thread_count);
+            most / trace->thread_count);
     return false;
 }
 
 /* A machine that runs out of memory kills the replay without a word, so the sum is done before. */
-static bool memory_fits(const struct trace *trace, uint32_t clones, uint64_t budget)
+static bool memory_fits(const struct trace *trace, uint32_t clones, uint32_t hold, uint64_t budget)
 {
     char peak_text[32];
     char budget_text[32];
     /* Twice the live bytes: no allocator here keeps much more than that. */
     uint64_t peak = trace_peak_below(trace, budget);
+    if (trace->largest_bytes <= budget) { /* Else some of it is never written. */
+        uint64_t held;
+        if (__builtin_mul_overflow(trace->run_outputs_bytes, hold, &held) ||
+            __builtin_add_overflow(peak, held, &peak)) {
+            peak = UINT64_MAX;
+        }
+    }
     peak = peak > UINT64_MAX / 2 ? UINT64_MAX : peak * 2;
     if (peak == 0 || clones <= budget / peak) {
         return true;
     }
     fprintf(stderr,
             "hearth replay: --threads %" PRIu32
-            ": each clone of %s needs %s (twice its live peak), and %s "
+            ": each clone of %s needs %s (twice its live peak with what is held), and %s "
             "of memory are free: ",
             clones, trace->path, system_format_bytes(peak, peak_text, sizeof peak_text),
             system_format_bytes(budget, budget_text, sizeof budget_text));
@@ -91,8 +99,8 @@ static bool all_fit(const struct replay_options *options, const struct trace *tr
 {
     for (size_t i = 0; i < options->trace_count; i++) {
         for (size_t c = 0; c < options->clone_counts; c++) {
-            if (!threads_fit(&traces[i], options->clones[c]) ||
-                !memory_fits(&traces[i], options->clones[c], budget)) {
+            if (!threads_fit(&traces[i], options->clones[c], options->consumers) ||
+                !memory_fits(&traces[i], options->clones[c], options->hold, budget)) {
                 return false;
             }
         }
@@ -113,6 +121,8 @@ static enum command_status measure_all(const struct replay_options *options,
                 .clones = options->clones[c],
                 .warmup = options->warmup,
                 .runs = options->runs,
+                .consumers = options->consumers,
+                .hold = options->hold,
                 .stride = options->stride,
                 .touch_limit = budget,
                 .progress = isatty(STDERR_FILENO) == 1,

@@ -21,14 +21,16 @@ static bool allocate(struct replay_engine *engine)
         prefault_alloc((size_t)job->clones * trace->slot_count, sizeof *engine->blocks);
     engine->snapshots = prefault_alloc(engine->pass_count + 1, sizeof *engine->snapshots);
     engine->op_times = prefault_alloc((size_t)job->clones * job->runs, sizeof *engine->op_times);
-    return engine->workers != NULL && engine->turns != NULL && engine->samples != NULL &&
-           engine->blocks != NULL && engine->snapshots != NULL && engine->op_times != NULL;
+    return replay_consumers_create(engine) && engine->workers != NULL && engine->turns != NULL &&
+           engine->samples != NULL && engine->blocks != NULL && engine->snapshots != NULL &&
+           engine->op_times != NULL;
 }
 
 static void deallocate(struct replay_engine *engine)
 {
     const struct replay_job *job = engine->job;
     size_t workers = engine->worker_count;
+    replay_consumers_destroy(engine);
     prefault_free(engine->workers, workers, sizeof *engine->workers);
     prefault_free(engine->turns, workers, sizeof *engine->turns);
     prefault_free(engine->samples, workers * engine->pass_count, sizeof *engine->samples);
@@ -45,6 +47,7 @@ static void init_workers(struct replay_engine *engine)
         struct replay_worker *worker = &engine->workers[i];
         uint32_t clone = i / trace->thread_count;
         worker->engine = engine;
+        worker->lane.allocator = engine->job->allocator;
         worker->clone = clone;
         worker->trace_thread = (uint16_t)(i % trace->thread_count);
         worker->blocks = engine->blocks + (size_t)clone * trace->slot_count;
@@ -56,7 +59,8 @@ static void init_workers(struct replay_engine *engine)
 
 static void init_gates(struct replay_engine *engine)
 {
-    pthread_barrier_init(&engine->pass_gate, NULL, engine->worker_count + 1);
+    pthread_barrier_init(&engine->pass_gate, NULL,
+                         engine->worker_count + engine->job->consumers + 1);
     pthread_barrier_init(&engine->peak_gate, NULL, engine->job->clones);
     pthread_mutex_init(&engine->start_lock, NULL);
     pthread_cond_init(&engine->start_changed, NULL);
@@ -85,15 +89,20 @@ static uint64_t clock_cost(void)
     return least;
 }
 
-/* Starts all workers; when one cannot be started, none gets past the gate. Returns 0 or an
+/* Starts all threads; when one cannot be started, none gets past the gate. Returns 0 or an
  * errno. */
-static int start_workers(struct replay_engine *engine)
+static int start_threads(struct replay_engine *engine)
 {
     int error = 0;
     for (uint32_t i = 0; i < engine->worker_count && error == 0; i++) {
         struct replay_worker *worker = &engine->workers[i];
         error = pthread_create(&worker->thread, NULL, replay_worker_main, worker);
         worker->started = error == 0;
+    }
+    for (uint32_t i = 0; i < engine->job->consumers && error == 0; i++) {
+        struct replay_consumer *consumer = &engine->consumers[i];
+        error = pthread_create(&consumer->thread, NULL, replay_consumer_main, consumer);
+        consumer->started = error == 0;
     }
     pthread_mutex_lock(&engine->start_lock);
     engine->start = error == 0 ? REPLAY_START_GO : REPLAY_START_ABORT;
@@ -102,8 +111,13 @@ static int start_workers(struct replay_engine *engine)
     return error;
 }
 
-static void join_workers(struct replay_engine *engine)
+static void join_threads(struct replay_engine *engine)
 {
+    for (uint32_t i = 0; i < engine->job->consumers; i++) {
+        if (engine->consumers[i].started) {
+            pthread_join(engine->consumers[i].thread, NULL);
+        }
+    }
     for (uint32_t i = 0; i < engine->worker_count; i++) {
         if (engine->workers[i].started) {
             pthread_join(engine->workers[i].thread, NULL);
@@ -143,14 +157,23 @@ static void show_progress(const struct replay_engine *engine, uint32_t pass)
             engine->job->allocator->name, engine->job->clones, pass + 1, engine->pass_count);
 }
 
+static void run_pass(struct replay_engine *engine, enum replay_mode mode, uint32_t pass)
+{
+    engine->pass = pass;
+    engine->mode = mode;
+    pthread_barrier_wait(&engine->pass_gate);
+    pthread_barrier_wait(&engine->pass_gate);
+}
+
 static void run_passes(struct replay_engine *engine)
 {
+    const struct replay_job *job = engine->job;
     for (uint32_t pass = 0; pass < engine->pass_count; pass++) {
         show_progress(engine, pass);
-        engine->pass = pass;
-        engine->mode = mode_of(engine->job, pass);
-        pthread_barrier_wait(&engine->pass_gate);
-        pthread_barrier_wait(&engine->pass_gate);
+        if (pass == replay_first_measured(job) && job->allocator->has_arenas) {
+            job->allocator->ops->forget_peak(job->allocator);
+        }
+        run_pass(engine, mode_of(job, pass), pass);
         take_snapshot(engine, pass + 1);
     }
     show_progress(engine, engine->pass_count);
@@ -175,22 +198,23 @@ static bool control(struct replay_engine *engine, char message[REPLAY_MESSAGE_BY
     take_snapshot(engine, 0);
     engine->footprint_base = engine->snapshots[0].footprint;
     engine->clock_cost_ns = clock_cost();
-    int error = start_workers(engine);
+    int error = start_threads(engine);
     if (error != 0) {
-        join_workers(engine);
+        join_threads(engine);
         snprintf(message, REPLAY_MESSAGE_BYTES, "--threads: cannot start %" PRIu32 " threads: %s",
-                 engine->worker_count, strerror(error));
+                 engine->worker_count + engine->job->consumers, strerror(error));
         return false;
     }
     pthread_barrier_wait(&engine->pass_gate);
     bool ok = all_began(engine, message);
     if (ok) {
+        run_pass(engine, REPLAY_RESERVE, 0);
         take_snapshot(engine, 0); /* Again: creating arenas is no part of the first pass. */
         run_passes(engine);
     }
     engine->mode = REPLAY_QUIT;
     pthread_barrier_wait(&engine->pass_gate);
-    join_workers(engine);
+    join_threads(engine);
     return ok;
 }
 
@@ -205,8 +229,8 @@ bool replay_run(const struct replay_job *job, struct replay_result *result,
     if (!allocate(&engine)) {
         deallocate(&engine);
         snprintf(message, REPLAY_MESSAGE_BYTES,
-                 "no memory for the samples of %" PRIu32 " passes: lower --runs, --warmup or "
-                 "--threads",
+                 "no memory for the samples of %" PRIu32 " passes: lower --runs, --warmup, "
+                 "--threads or --hold",
                  engine.pass_count);
         return false;
     }

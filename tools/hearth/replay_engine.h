@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine behind replay_run(): shared by its control side (replay_engine.c), the replaying
- * threads (replay_worker.c) and the evaluation (replay_result.c).
+ * threads (replay_worker.c), the consumers (replay_consumer.c) and the evaluation
+ * (replay_result.c).
  *
- * One controlling thread and clones x trace threads workers meet at a barrier before and after each
- * pass. Between passes only the controller runs; that is when it reads process-wide figures. During
- * a pass each worker writes only its own sample and its own clone's blocks, and within a clone one
- * worker runs at a time: segments hand over through semaphores.
+ * One controlling thread, clones x trace threads workers and the consumers meet at a barrier before
+ * and after each pass. Between passes only the controller runs; that is when it reads process-wide
+ * figures. During a pass each worker writes only its own sample and its own clone's blocks, and
+ * within a clone one worker runs at a time: segments hand over through semaphores.
  */
 #ifndef HEARTH_TOOL_REPLAY_ENGINE_H
 #define HEARTH_TOOL_REPLAY_ENGINE_H
 
 #include "pattern.h"
 #include "replay.h"
+#include "replay_consumer.h"
+#include "replay_log.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -20,9 +23,10 @@
 
 /* What a pass does with the buffers, and so what it can measure. */
 enum replay_mode {
-    REPLAY_TOUCH,  /* Write and check: faults, calls, time per run. */
-    REPLAY_TIME,   /* Leave them alone: time inside alloc and free. */
-    REPLAY_SAMPLE, /* As TIME, and all clones wait for each other at each run's peak: footprint. */
+    REPLAY_RESERVE, /* Once, before the first pass: see replay_reserve.h. */
+    REPLAY_TOUCH,   /* Write and check: faults, calls, time per run. */
+    REPLAY_TIME,    /* Leave them alone: time inside alloc and free. */
+    REPLAY_SAMPLE,  /* As TIME, and all clones wait for each other at each run's peak: footprint. */
     REPLAY_QUIT,
 };
 
@@ -32,27 +36,10 @@ struct replay_sample {
     uint64_t end_ns;
     uint64_t faults;
     uint64_t backing_calls;
-    uint64_t op_ns; /* TIME passes: time spent in segments. */
+    uint64_t op_ns; /* TIME passes: time spent in segments, hand-overs to consumers left out. */
+    struct replay_exec_figures exec_start;
+    struct replay_exec_figures exec_end;
 };
-
-enum replay_failure_kind {
-    REPLAY_FAILED_ALLOC,
-    REPLAY_FAILED_FREE,
-    REPLAY_FAILED_CHECK,
-    REPLAY_FAILURE_KINDS,
-};
-
-/* One error, kept until it can be printed outside the measured part. */
-struct replay_failure {
-    const struct trace_event *event;
-    enum replay_failure_kind kind;
-    enum hearth_status status;
-    struct pattern_mismatch mismatch;
-    uint32_t pass;
-};
-
-/* Failures kept per worker and kind; the rest is counted. */
-#define REPLAY_FAILURES_KEPT 2u
 
 /* A cache line each, and two for the neighbour prefetcher: workers write their own only. */
 struct replay_worker {
@@ -61,8 +48,9 @@ struct replay_worker {
     sem_t *turns;                  /* The clone's, by trace thread: its next segment may start. */
     struct replay_sample *samples; /* By pass. */
     struct replay_lane lane;
-    uint64_t errors[REPLAY_FAILURE_KINDS];
-    struct replay_failure failures[REPLAY_FAILURE_KINDS][REPLAY_FAILURES_KEPT];
+    struct replay_log log;
+    uint64_t reserve_errors;
+    uint64_t hand_over_ns; /* Of the present segment. */
     pthread_t thread;
     uint32_t clone;
     uint16_t trace_thread;
@@ -77,14 +65,17 @@ struct replay_engine {
     struct replay_block *blocks;
     struct replay_sample *samples;
     sem_t *turns;
+    struct replay_consumer *consumers; /* NULL without. */
+    struct replay_outlet *outlets;     /* By clone; NULL without consumers. */
     struct replay_snapshot *snapshots; /* Before each pass, and one after the last. */
     uint64_t *op_times;                /* Room for the evaluation's median. */
     uint64_t clock_cost_ns;            /* What two readings of the clock cost. */
     uint64_t footprint_base;
     uint64_t footprint_peak; /* Writer: clone 0 between two waits at `peak`; the controller. */
+    size_t reserved;         /* Writer: the worker that reserves. */
     uint32_t worker_count;
     uint32_t pass_count;
-    pthread_barrier_t pass_gate; /* All workers and the controller. */
+    pthread_barrier_t pass_gate; /* All workers, all consumers and the controller. */
     pthread_barrier_t peak_gate; /* One worker of each clone. */
     /* Lets the workers go to the first barrier only once all of them exist. */
     pthread_mutex_t start_lock;
@@ -113,11 +104,20 @@ static inline uint32_t replay_sampling(const struct replay_job *job)
 
 uint64_t replay_clock_ns(void);
 
+/** Minor faults of the calling thread so far. */
+uint64_t replay_thread_faults(void);
+
+/** Wait until all threads exist. False: one could not be started, and all have to end. */
+bool replay_wait_for_start(struct replay_engine *engine);
+
 /** Body of a worker's thread; the argument is its struct replay_worker. */
 void *replay_worker_main(void *argument);
 
 /** Turn the samples into figures, once all workers are gone. */
 void replay_evaluate(const struct replay_engine *engine, struct replay_result *result);
+
+/** All errors that were found. */
+uint64_t replay_count_errors(const struct replay_engine *engine);
 
 /** Explain the first few failures on stderr. */
 void replay_explain(const struct replay_engine *engine);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearth under test: two execution arenas per thread, one backing for all. */
+/* Hearth under test: an execution arena per thread, one I/O arena and one backing for all. */
 #include "replay_allocator.h"
 
 #include <hearth/allocator.h>
 #include <hearth/backing.h>
 #include <hearth/exec.h>
+#include <hearth/io.h>
 #include <hearth/stats.h>
 
 #include <stdio.h>
@@ -14,6 +15,7 @@
 struct replay_hearth {
     struct replay_allocator base;
     struct hearth_backing *backing;
+    struct hearth_io *io;
 };
 
 static enum hearth_status thread_begin(struct replay_allocator *self, struct replay_lane *lane)
@@ -24,11 +26,6 @@ static enum hearth_status thread_begin(struct replay_allocator *self, struct rep
     enum hearth_status status = hearth_exec_create(&options, &lane->exec);
     if (status != HEARTH_OK) {
         lane->exec = NULL;
-        return status;
-    }
-    status = hearth_exec_create(&options, &lane->exported);
-    if (status != HEARTH_OK) {
-        lane->exported = NULL;
     }
     return status;
 }
@@ -36,20 +33,35 @@ static enum hearth_status thread_begin(struct replay_allocator *self, struct rep
 static enum hearth_status thread_end(struct replay_allocator *self, struct replay_lane *lane)
 {
     (void)self;
-    enum hearth_status exec = hearth_exec_destroy(lane->exec);
-    enum hearth_status exported = hearth_exec_destroy(lane->exported);
-    return exec != HEARTH_OK ? exec : exported;
+    return hearth_exec_destroy(lane->exec);
+}
+
+static enum hearth_status take_leased(struct replay_lane *lane, size_t bytes,
+                                      struct replay_block *block)
+{
+    struct replay_hearth *hearth = (struct replay_hearth *)lane->allocator;
+    struct hearth_lease lease;
+    enum hearth_status status = hearth_io_lease(hearth->io, bytes, &lease);
+    if (status == HEARTH_OK) {
+        block->handle = lease.buf;
+        block->generation = lease.generation;
+        block->origin = NULL;
+        block->data = hearth_lease_data(lease);
+    }
+    return status;
 }
 
 static enum hearth_status take(struct replay_lane *lane, size_t bytes, bool exported,
                                struct replay_block *block)
 {
-    struct hearth_exec *arena = exported ? lane->exported : lane->exec;
     struct hearth_buf *buf;
-    enum hearth_status status = hearth_exec_alloc(arena, bytes, &buf);
+    if (exported) {
+        return take_leased(lane, bytes, block);
+    }
+    enum hearth_status status = hearth_exec_alloc(lane->exec, bytes, &buf);
     if (status == HEARTH_OK) {
         block->handle = buf;
-        block->origin = arena;
+        block->origin = lane->exec;
         block->data = hearth_buf_data(buf);
     }
     return status;
@@ -58,7 +70,19 @@ static enum hearth_status take(struct replay_lane *lane, size_t bytes, bool expo
 static enum hearth_status give(struct replay_lane *lane, struct replay_block *block)
 {
     (void)lane; /* The arena that it came from, not the freeing thread's. */
+    if (block->origin == NULL) {
+        return hearth_lease_release(
+            (struct hearth_lease){.buf = block->handle, .generation = block->generation});
+    }
     return hearth_exec_free(block->origin, block->handle);
+}
+
+static void exec_figures(const struct replay_lane *lane, struct replay_exec_figures *figures)
+{
+    struct hearth_exec_stats stats = HEARTH_EXEC_STATS_INIT;
+    hearth_exec_stats(lane->exec, &stats);
+    figures->created = stats.backing_acquires;
+    figures->footprint = stats.footprint;
 }
 
 static void snapshot(struct replay_allocator *self, struct replay_snapshot *snapshot)
@@ -69,13 +93,30 @@ static void snapshot(struct replay_allocator *self, struct replay_snapshot *snap
     snapshot->backing_calls = stats.acquire_calls + stats.release_calls + stats.purge_calls;
     snapshot->page_events = stats.page_events;
     snapshot->footprint = hearth_backing_footprint(hearth->backing);
+    struct hearth_io_stats io = HEARTH_IO_STATS_INIT;
+    hearth_io_stats(hearth->io, &io);
+    snapshot->io.created = io.backing_acquires;
+    snapshot->io.footprint = io.footprint;
+    snapshot->io.peak = io.peak_bytes;
+    snapshot->io.retained = io.retained_bytes;
+    snapshot->io.leased = io.leased_count;
 }
 
-static void destroy(struct replay_allocator *self)
+static void forget_peak(struct replay_allocator *self)
+{
+    hearth_io_reset_peak(((struct replay_hearth *)self)->io);
+}
+
+static enum hearth_status destroy(struct replay_allocator *self)
 {
     struct replay_hearth *hearth = (struct replay_hearth *)self;
+    enum hearth_status status = hearth_io_destroy(hearth->io);
+    if (status != HEARTH_OK) {
+        hearth_io_unref(hearth->io); /* What is still out keeps its memory. */
+    }
     hearth_backing_unref(hearth->backing);
     free(hearth);
+    return status;
 }
 
 static const struct replay_allocator_ops hearth_ops = {
@@ -83,7 +124,9 @@ static const struct replay_allocator_ops hearth_ops = {
     .thread_end = thread_end,
     .alloc = take,
     .free = give,
+    .exec_figures = exec_figures,
     .snapshot = snapshot,
+    .forget_peak = forget_peak,
     .destroy = destroy,
 };
 
@@ -124,9 +167,20 @@ struct replay_allocator *replay_hearth_create(const char *backing,
         free(hearth);
         return NULL;
     }
+    struct hearth_io_options options = HEARTH_IO_OPTIONS_INIT;
+    options.backing = hearth->backing;
+    status = hearth_io_create(&options, &hearth->io);
+    if (status != HEARTH_OK) {
+        snprintf(message, REPLAY_MESSAGE_BYTES, "cannot create an I/O arena: %s (%s)",
+                 hearth_status_name(status), hearth_status_text(status));
+        hearth_backing_unref(hearth->backing);
+        free(hearth);
+        return NULL;
+    }
     hearth->base.ops = &hearth_ops;
     hearth->base.name = "hearth";
     hearth->base.backing = hearth_backing_name(hearth->backing);
     hearth->base.knows_page_events = true;
+    hearth->base.has_arenas = true;
     return &hearth->base;
 }

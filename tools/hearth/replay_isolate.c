@@ -42,10 +42,16 @@ static enum command_status measure_here(struct replay_row *row, const char *allo
     snprintf(row->backing, sizeof row->backing, "%s",
              allocator->backing != NULL ? allocator->backing : "");
     row->knows_page_events = allocator->knows_page_events;
+    row->has_arenas = allocator->has_arenas;
     struct replay_job job = row->job;
     job.allocator = allocator;
     bool ok = replay_run(&job, &row->result, message);
-    allocator->ops->destroy(allocator);
+    enum hearth_status status = allocator->ops->destroy(allocator);
+    if (ok && status != HEARTH_OK) {
+        fprintf(stderr, "hearth replay: %s: ending what all threads share: %s: %s\n",
+                job.trace->path, hearth_status_name(status), hearth_status_text(status));
+        row->result.errors++;
+    }
     if (!ok) {
         fprintf(stderr, "hearth replay: %s: %s\n", job.trace->path, message);
     }

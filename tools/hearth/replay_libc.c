@@ -58,9 +58,10 @@ static void jemalloc_snapshot(struct replay_allocator *self, struct replay_snaps
     *snapshot = (struct replay_snapshot){.footprint = resident};
 }
 
-static void destroy(struct replay_allocator *self)
+static enum hearth_status destroy(struct replay_allocator *self)
 {
     (void)self;
+    return HEARTH_OK;
 }
 
 static const struct replay_allocator_ops glibc_ops = {

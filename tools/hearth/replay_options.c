@@ -15,15 +15,24 @@ enum {
     KEY_WARMUP = 'w',
     KEY_ALLOCATOR = 'a',
     KEY_JSON = 'j',
+    KEY_CONSUMERS = 'c',
     KEY_BACKING = 0x100,
     KEY_CHECK,
+    KEY_HOLD,
 };
 
 static const struct argp_option options_table[] = {
     {"threads", KEY_THREADS, "N[,N...]", 0,
      "Clones of the trace side by side; a list measures one after the other (default 1)", 0},
     {"runs", KEY_RUNS, "R", 0, "Measured passes over each file (default 10)", 0},
-    {"warmup", KEY_WARMUP, "W", 0, "Passes over each file before that (default 3)", 0},
+    {"warmup", KEY_WARMUP, "W", 0,
+     "Passes over each file before that (default 3; with --hold K at least K + 3, and raised to "
+     "that)",
+     0},
+    {"consumers", KEY_CONSUMERS, "N", 0,
+     "Hand exported allocations to N threads, which check and free them (default: none)", 0},
+    {"hold", KEY_HOLD, "K", 0,
+     "Consumers keep what a clone exported in its last K runs (default 0; needs --consumers)", 0},
     {"allocator", KEY_ALLOCATOR, "NAME", 0, "hearth, malloc or jemalloc (default hearth)", 0},
     {"backing", KEY_BACKING, "NAME", 0,
      "Hearth's backing: jemalloc or mmap (default: as HEARTH_CONF and the build say)", 0},
@@ -61,11 +70,11 @@ static bool to_number(const char *text, size_t length, uint32_t least, uint32_t 
 }
 
 static void parse_number(struct argp_state *state, const char *option, const char *arg,
-                         uint32_t least, uint32_t *number)
+                         uint32_t least, uint32_t most, uint32_t *number)
 {
-    if (!to_number(arg, strlen(arg), least, REPLAY_PASSES_MAX, number)) {
-        argp_error(state, "%s '%s': give a number from %" PRIu32 " to %u", option, arg, least,
-                   REPLAY_PASSES_MAX);
+    if (!to_number(arg, strlen(arg), least, most, number)) {
+        argp_error(state, "%s '%s': give a number from %" PRIu32 " to %" PRIu32, option, arg, least,
+                   most);
     }
 }
 
@@ -107,9 +116,22 @@ static void parse_check(struct argp_state *state, const char *arg, struct replay
 /* What can only be judged once all options are known. */
 static void check_together(struct argp_state *state, const struct replay_options *options)
 {
+    if (options->hold > 0 && options->consumers == 0) {
+        argp_error(state, "--hold %" PRIu32 ": somebody has to hold: give --consumers as well",
+                   options->hold);
+    }
     if (options->backing != NULL && strcmp(options->allocator, "hearth") != 0) {
         argp_error(state, "--backing is an option of --allocator hearth, not of %s: drop one",
                    options->allocator);
+    }
+}
+
+/* Until the consumers hold what they will hold, each run needs more than the one before. */
+static void raise_warmup(struct replay_options *options)
+{
+    uint32_t least = options->hold + REPLAY_WARMUP_BEYOND_HOLD;
+    if (options->hold > 0 && options->warmup < least) {
+        options->warmup = least;
     }
 }
 
@@ -121,10 +143,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         parse_threads(state, arg, options);
         return 0;
     case KEY_RUNS:
-        parse_number(state, "--runs", arg, 1, &options->runs);
+        parse_number(state, "--runs", arg, 1, REPLAY_PASSES_MAX, &options->runs);
         return 0;
     case KEY_WARMUP:
-        parse_number(state, "--warmup", arg, 0, &options->warmup);
+        parse_number(state, "--warmup", arg, 0, REPLAY_PASSES_MAX, &options->warmup);
+        return 0;
+    case KEY_CONSUMERS:
+        parse_number(state, "--consumers", arg, 1, REPLAY_CONSUMERS_MAX, &options->consumers);
+        return 0;
+    case KEY_HOLD:
+        parse_number(state, "--hold", arg, 0, REPLAY_HOLD_MAX, &options->hold);
         return 0;
     case KEY_ALLOCATOR:
         options->allocator = arg;
@@ -153,6 +181,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         check_together(state, options);
+        raise_warmup(options);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

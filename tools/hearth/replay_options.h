@@ -17,6 +17,8 @@ struct replay_options {
     size_t clone_counts;
     uint32_t runs;
     uint32_t warmup;
+    uint32_t consumers; /* 0: none. */
+    uint32_t hold;
     const char *allocator;
     const char *backing; /* NULL: the default one. */
     size_t stride;

@@ -8,9 +8,32 @@
 /* Figures are means of measurements: more digits would be noise. */
 #define REAL_DIGITS 8
 
+#define KIB 1024.0
+
 static json_int_t integer(uint64_t value)
 {
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+}
+
+/* A figure of the arenas; null for allocators that have none. */
+static json_t *figure(const struct replay_row *row, uint64_t value)
+{
+    return row->has_arenas ? json_integer(integer(value)) : json_null();
+}
+
+static json_t *make_arenas(const struct replay_row *row)
+{
+    const struct replay_arenas *arenas = &row->result.arenas;
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "consumers",
+                     integer(row->job.consumers), "hold", integer(row->job.hold),
+                     "io_storages_created", figure(row, arenas->io_created), "io_footprint_bytes",
+                     figure(row, arenas->io_footprint_bytes), "io_peak_bytes",
+                     figure(row, arenas->io_peak_bytes), "io_retained_bytes",
+                     figure(row, arenas->io_retained_bytes), "io_leased_buffers",
+                     figure(row, arenas->io_leased), "io_reserved_buffers",
+                     figure(row, arenas->io_reserved), "exec_storages_created",
+                     figure(row, arenas->exec_created), "exec_footprint_bytes",
+                     figure(row, arenas->exec_footprint_bytes));
 }
 
 static json_t *make_row(const struct replay_row *row)
@@ -20,7 +43,7 @@ static json_t *make_row(const struct replay_row *row)
     char name[256];
     int64_t needed = result->warmup_passes_needed;
     trace_name(job->trace, name, sizeof name);
-    return json_pack(
+    json_t *object = json_pack(
         "{s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:I, "
         "s:I, s:f, s:o}",
         "trace", job->trace->path, "name", name, "allocator", row->allocator, "backing",
@@ -35,6 +58,12 @@ static json_t *make_row(const struct replay_row *row)
         "footprint_bytes", integer(result->footprint_bytes), "footprint_over_peak_live",
         result->footprint_over_peak_live, "warmup_passes_needed",
         needed < 0 ? json_null() : json_integer(needed));
+    /* Takes NULL for an answer. */
+    if (json_object_update_new(object, make_arenas(row)) != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
 }
 
 static json_t *make_array(const struct replay_row *rows, size_t count)
@@ -95,6 +124,34 @@ static void print_row(const struct replay_row *row)
            result->errors);
 }
 
+static void print_arenas_row(const struct replay_row *row)
+{
+    char name[32];
+    const struct replay_arenas *arenas = &row->result.arenas;
+    trace_name(row->job.trace, name, sizeof name);
+    printf("%-18s %7" PRIu32 " %9" PRIu32 " %4" PRIu32 " %7" PRIu32 " %11" PRIu64 " %11.1f %9.1f"
+           " %11.1f %7" PRIu64 " %9" PRIu64 " %11" PRIu64 " %11.1f\n",
+           name, row->job.clones, row->job.consumers, row->job.hold, row->job.warmup,
+           arenas->io_created, (double)arenas->io_footprint_bytes / KIB,
+           (double)arenas->io_peak_bytes / KIB, (double)arenas->io_retained_bytes / KIB,
+           arenas->io_leased, arenas->io_reserved, arenas->exec_created,
+           (double)arenas->exec_footprint_bytes / KIB);
+}
+
+/* "Created" is over all measured passes; the rest is the state at their end. */
+static void print_arenas(const struct replay_row *rows, size_t count)
+{
+    printf("\n%-18s %7s %9s %4s %7s %11s %11s %9s %11s %7s %9s %11s %11s\n", "", "", "", "",
+           "warm-up", "I/O created", "I/O KiB", "I/O KiB", "I/O KiB", "leased", "reserved",
+           "execution", "execution");
+    printf("%-18s %7s %9s %4s %7s %11s %11s %9s %11s %7s %9s %11s %11s\n", "arenas", "threads",
+           "consumers", "hold", "passes", "in all runs", "footprint", "peak", "retained", "buffers",
+           "buffers", "created", "KiB");
+    for (size_t i = 0; i < count; i++) {
+        print_arenas_row(&rows[i]);
+    }
+}
+
 bool replay_report_table(const struct replay_row *rows, size_t count)
 {
     printf("%-18s %-8s %7s %11s %11s %9s %9s %9s %9s %7s %7s\n", "", "", "", "faults", "backing",
@@ -103,6 +160,9 @@ bool replay_report_table(const struct replay_row *rows, size_t count)
            "per run", "calls/run", "per run", "ms/run", "ns/op", "/peak live", "passes", "errors");
     for (size_t i = 0; i < count; i++) {
         print_row(&rows[i]);
+    }
+    if (count > 0 && rows[0].has_arenas) {
+        print_arenas(rows, count);
     }
     return finish();
 }

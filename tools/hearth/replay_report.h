@@ -15,6 +15,7 @@ struct replay_row {
     char allocator[32];
     char backing[32]; /* Empty: it has none that can be chosen. */
     bool knows_page_events;
+    bool has_arenas;
 };
 
 /** Print all rows to standard output. False: out of memory or standard output is broken. */

@@ -2,12 +2,7 @@
 /* From samples to figures. */
 #include "replay_engine.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-/* Failures explained per measurement. */
-#define EXPLAINED 6u
 
 static int compare(const void *a, const void *b)
 {
@@ -33,6 +28,9 @@ static uint64_t pass_faults(const struct replay_engine *engine, uint32_t pass)
     for (uint32_t i = 0; i < engine->worker_count; i++) {
         sum += engine->workers[i].samples[pass].faults;
     }
+    for (uint32_t i = 0; i < engine->job->consumers; i++) {
+        sum += engine->consumers[i].samples[pass].faults;
+    }
     return sum;
 }
 
@@ -42,6 +40,9 @@ static uint64_t pass_backing_calls(const struct replay_engine *engine, uint32_t 
         engine->snapshots[pass + 1].backing_calls - engine->snapshots[pass].backing_calls;
     for (uint32_t i = 0; i < engine->worker_count; i++) {
         sum += engine->workers[i].samples[pass].backing_calls;
+    }
+    for (uint32_t i = 0; i < engine->job->consumers; i++) {
+        sum += engine->consumers[i].samples[pass].backing_calls;
     }
     return sum;
 }
@@ -107,14 +108,65 @@ static int64_t warmup_passes_needed(const struct replay_engine *engine)
     return -1;
 }
 
-static uint64_t count_errors(const struct replay_engine *engine)
+static uint64_t exec_created(const struct replay_engine *engine, uint32_t pass)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < engine->worker_count; i++) {
+        const struct replay_sample *sample = &engine->workers[i].samples[pass];
+        sum += sample->exec_end.created - sample->exec_start.created;
+    }
+    return sum;
+}
+
+static uint64_t exec_footprint(const struct replay_engine *engine, uint32_t pass)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < engine->worker_count; i++) {
+        sum += engine->workers[i].samples[pass].exec_end.footprint;
+    }
+    return sum;
+}
+
+/* At the end of the measured passes, and over them. */
+static struct replay_arenas evaluate_arenas(const struct replay_engine *engine)
+{
+    uint32_t first = replay_first_measured(engine->job);
+    uint32_t end = replay_first_timed(engine->job);
+    const struct replay_snapshot *last = &engine->snapshots[end];
+    struct replay_arenas arenas = {
+        .io_created = last->io.created - engine->snapshots[first].io.created,
+        .io_footprint_bytes = last->io.footprint,
+        .io_peak_bytes = last->io.peak,
+        .io_retained_bytes = last->io.retained,
+        .io_leased = last->io.leased,
+        .io_reserved = engine->reserved,
+        .exec_footprint_bytes = exec_footprint(engine, end - 1),
+    };
+    for (uint32_t pass = first; pass < end; pass++) {
+        arenas.exec_created += exec_created(engine, pass);
+    }
+    return arenas;
+}
+
+static uint64_t count_log(const struct replay_log *log)
+{
+    uint64_t errors = 0;
+    for (int kind = 0; kind < REPLAY_FAILURE_KINDS; kind++) {
+        errors += log->errors[kind];
+    }
+    return errors;
+}
+
+uint64_t replay_count_errors(const struct replay_engine *engine)
 {
     uint64_t errors = 0;
     for (uint32_t i = 0; i < engine->worker_count; i++) {
-        for (int kind = 0; kind < REPLAY_FAILURE_KINDS; kind++) {
-            errors += engine->workers[i].errors[kind];
-        }
-        errors += engine->workers[i].end_status != HEARTH_OK ? 1 : 0;
+        const struct replay_worker *worker = &engine->workers[i];
+        errors += count_log(&worker->log) + worker->reserve_errors;
+        errors += worker->end_status != HEARTH_OK ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < engine->job->consumers; i++) {
+        errors += count_log(&engine->consumers[i].log);
     }
     return errors;
 }
@@ -135,7 +187,7 @@ void replay_evaluate(const struct replay_engine *engine, struct replay_result *r
     double live = (double)job->trace->peak_live_bytes * job->clones;
     uint64_t footprint = engine->footprint_peak - engine->footprint_base;
     *result = (struct replay_result){
-        .errors = count_errors(engine),
+        .errors = replay_count_errors(engine),
         .faults_per_run = (double)faults / engine_runs,
         .backing_calls_per_run = (double)calls / engine_runs,
         .page_events_per_run = (double)events / engine_runs,
@@ -145,57 +197,6 @@ void replay_evaluate(const struct replay_engine *engine, struct replay_result *r
         .footprint_bytes = footprint,
         .footprint_over_peak_live = live > 0 ? (double)footprint / live : 0,
         .warmup_passes_needed = warmup_passes_needed(engine),
+        .arenas = evaluate_arenas(engine),
     };
-}
-
-static void explain(const struct replay_engine *engine, const struct replay_worker *worker,
-                    const struct replay_failure *failure)
-{
-    const struct trace_event *event = failure->event;
-    fprintf(stderr, "hearth replay: %s:%" PRIu32 ": clone %" PRIu32 ", pass %" PRIu32 ": ",
-            engine->job->trace->path, event->line, worker->clone, failure->pass + 1);
-    if (failure->kind == REPLAY_FAILED_CHECK) {
-        fprintf(stderr,
-                "id %" PRIu64 " (%" PRIu64 " bytes) was overwritten at offset %zu: expected "
-                "%016" PRIx64 ", found %016" PRIx64 "\n",
-                event->id, event->bytes, failure->mismatch.offset, failure->mismatch.expected,
-                failure->mismatch.found);
-        return;
-    }
-    fprintf(stderr, "%s of id %" PRIu64 " (%" PRIu64 " bytes): %s: %s\n",
-            failure->kind == REPLAY_FAILED_ALLOC ? "alloc" : "free", event->id, event->bytes,
-            hearth_status_name(failure->status), hearth_status_text(failure->status));
-}
-
-/* Explains what a worker kept; returns how many are explained now. */
-static uint32_t explain_worker(const struct replay_engine *engine,
-                               const struct replay_worker *worker, uint32_t explained)
-{
-    for (int kind = 0; kind < REPLAY_FAILURE_KINDS; kind++) {
-        uint64_t kept = worker->errors[kind];
-        kept = kept < REPLAY_FAILURES_KEPT ? kept : REPLAY_FAILURES_KEPT;
-        for (uint64_t i = 0; i < kept && explained < EXPLAINED; i++, explained++) {
-            explain(engine, worker, &worker->failures[kind][i]);
-        }
-    }
-    if (worker->end_status != HEARTH_OK && explained < EXPLAINED) {
-        fprintf(stderr, "hearth replay: %s: clone %" PRIu32 ": ending its arenas: %s: %s\n",
-                engine->job->trace->path, worker->clone, hearth_status_name(worker->end_status),
-                hearth_status_text(worker->end_status));
-        explained++;
-    }
-    return explained;
-}
-
-void replay_explain(const struct replay_engine *engine)
-{
-    uint32_t explained = 0;
-    for (uint32_t i = 0; i < engine->worker_count; i++) {
-        explained = explain_worker(engine, &engine->workers[i], explained);
-    }
-    uint64_t errors = count_errors(engine);
-    if (errors > explained) {
-        fprintf(stderr, "hearth replay: %s: %" PRIu64 " errors in all\n", engine->job->trace->path,
-                errors);
-    }
 }

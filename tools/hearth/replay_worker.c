@@ -7,6 +7,7 @@
 #include "replay_engine.h"
 
 #include "mix.h"
+#include "replay_reserve.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -19,21 +20,19 @@ uint64_t replay_clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t thread_faults(void)
+uint64_t replay_thread_faults(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
     return (uint64_t)usage.ru_minflt;
 }
 
-/* Counts an error and keeps the first of its kind, to be explained when nothing is measured. */
+/* To be explained when nothing is measured. */
 static void fail(struct replay_worker *worker, struct replay_failure failure)
 {
-    uint64_t before = worker->errors[failure.kind]++;
-    if (before < REPLAY_FAILURES_KEPT) {
-        failure.pass = worker->engine->pass;
-        worker->failures[failure.kind][before] = failure;
-    }
+    failure.pass = worker->engine->pass;
+    failure.clone = worker->clone;
+    replay_log_add(&worker->log, &failure);
 }
 
 /* A buffer's marks depend on everything that tells it from another, so that neither another clone's
@@ -43,10 +42,62 @@ static uint64_t seed_of(const struct replay_worker *worker, const struct trace_e
     return mix64(event->id ^ mix64(((uint64_t)worker->engine->pass << 32) | worker->clone));
 }
 
+static bool hands_over(const struct replay_worker *worker)
+{
+    return worker->engine->job->consumers > 0;
+}
+
+/* What the tool does between the clone and its consumers is not the allocator's time. */
+static uint64_t hand_over_start(const struct replay_worker *worker)
+{
+    return worker->engine->mode == REPLAY_TIME ? replay_clock_ns() : 0;
+}
+
+static void hand_over_stop(struct replay_worker *worker, uint64_t start)
+{
+    if (worker->engine->mode == REPLAY_TIME) {
+        worker->hand_over_ns += replay_clock_ns() - start + worker->engine->clock_cost_ns;
+    }
+}
+
+static void settle(struct replay_worker *worker)
+{
+    uint64_t start = hand_over_start(worker);
+    replay_outlet_settle(worker->engine, worker->clone);
+    hand_over_stop(worker, start);
+}
+
+static void hand_over(struct replay_worker *worker, const struct trace_event *event,
+                      const struct replay_block *block)
+{
+    const struct replay_engine *engine = worker->engine;
+    uint64_t start = hand_over_start(worker);
+    struct replay_output output = {
+        .block = *block,
+        .event = event,
+        .seed = seed_of(worker, event),
+        .clone = worker->clone,
+        .pass = engine->pass,
+        .written = engine->mode == REPLAY_TOUCH && event->bytes <= engine->job->touch_limit,
+    };
+    replay_outlet_send(worker->engine, &output);
+    hand_over_stop(worker, start);
+}
+
+static void end_run(struct replay_worker *worker)
+{
+    uint64_t start = hand_over_start(worker);
+    replay_outlet_end_run(worker->engine, worker->clone);
+    hand_over_stop(worker, start);
+}
+
 static bool take(struct replay_worker *worker, const struct trace_event *event)
 {
     struct replay_block *block = &worker->blocks[event->slot];
     const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
+    if (event->exported && hands_over(worker)) {
+        settle(worker);
+    }
     enum hearth_status status = ops->alloc(&worker->lane, event->bytes, event->exported, block);
     if (status != HEARTH_OK) {
         block->data = NULL;
@@ -63,6 +114,11 @@ static void give(struct replay_worker *worker, const struct trace_event *event)
     const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
     if (block->data == NULL) {
         return; /* Its alloc failed and was counted. */
+    }
+    if (event->exported && hands_over(worker)) {
+        hand_over(worker, event, block);
+        block->data = NULL;
+        return;
     }
     enum hearth_status status = ops->free(&worker->lane, block);
     block->data = NULL;
@@ -95,6 +151,9 @@ static void touch_event(struct replay_worker *worker, const struct trace_event *
         pattern_write(worker->blocks[event->slot].data, event->bytes, job->stride,
                       seed_of(worker, event));
     }
+    if (event->run_last && hands_over(worker)) {
+        end_run(worker);
+    }
 }
 
 static void plain_event(struct replay_worker *worker, const struct trace_event *event)
@@ -103,6 +162,9 @@ static void plain_event(struct replay_worker *worker, const struct trace_event *
         give(worker, event);
     } else {
         (void)take(worker, event);
+    }
+    if (event->run_last && hands_over(worker)) {
+        end_run(worker);
     }
 }
 
@@ -145,6 +207,7 @@ static void run_segment(struct replay_worker *worker, const struct trace_event *
             }
         }
         return;
+    case REPLAY_RESERVE:
     case REPLAY_QUIT:
         return;
     }
@@ -171,17 +234,28 @@ static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
         if (i > 0) {
             wait_for_turn(worker);
         }
+        worker->hand_over_ns = 0;
         uint64_t start = timed ? replay_clock_ns() : 0;
         const struct trace_event *first = &trace->events[segment->first];
         run_segment(worker, first, first + segment->count);
         if (timed) {
             uint64_t spent = replay_clock_ns() - start;
-            uint64_t cost = worker->engine->clock_cost_ns;
+            uint64_t cost = worker->engine->clock_cost_ns + worker->hand_over_ns;
             sample->op_ns += spent > cost ? spent - cost : 0;
         }
         if (i + 1 < trace->segment_count) {
             sem_post(&worker->turns[trace->segments[i + 1].thread]);
+        } else if (hands_over(worker)) {
+            replay_outlet_end_pass(worker->engine, worker->clone);
         }
+    }
+}
+
+static void read_exec(const struct replay_worker *worker, struct replay_exec_figures *figures)
+{
+    const struct replay_allocator *allocator = worker->engine->job->allocator;
+    if (allocator->has_arenas) {
+        allocator->ops->exec_figures(&worker->lane, figures);
     }
 }
 
@@ -189,15 +263,17 @@ static void measure_pass(struct replay_worker *worker)
 {
     struct replay_sample *sample = &worker->samples[worker->engine->pass];
     uint64_t calls = worker->lane.backing_calls;
-    uint64_t faults = thread_faults();
+    read_exec(worker, &sample->exec_start);
+    uint64_t faults = replay_thread_faults();
     sample->start_ns = replay_clock_ns();
     run_pass(worker, sample);
     sample->end_ns = replay_clock_ns();
-    sample->faults = thread_faults() - faults;
+    sample->faults = replay_thread_faults() - faults;
+    read_exec(worker, &sample->exec_end);
     sample->backing_calls = worker->lane.backing_calls - calls;
 }
 
-static bool wait_for_start(struct replay_engine *engine)
+bool replay_wait_for_start(struct replay_engine *engine)
 {
     pthread_mutex_lock(&engine->start_lock);
     while (engine->start == REPLAY_START_WAIT) {
@@ -213,7 +289,7 @@ void *replay_worker_main(void *argument)
     struct replay_worker *worker = argument;
     struct replay_engine *engine = worker->engine;
     struct replay_allocator *allocator = engine->job->allocator;
-    if (!wait_for_start(engine)) {
+    if (!replay_wait_for_start(engine)) {
         return NULL;
     }
     worker->begin_status = allocator->ops->thread_begin(allocator, &worker->lane);
@@ -222,6 +298,9 @@ void *replay_worker_main(void *argument)
         pthread_barrier_wait(&engine->pass_gate);
         if (engine->mode == REPLAY_QUIT) {
             break;
+        }
+        if (engine->mode == REPLAY_RESERVE && worker == engine->workers) {
+            replay_reserve(worker);
         }
         measure_pass(worker);
         pthread_barrier_wait(&engine->pass_gate);

@@ -115,9 +115,31 @@ static void mark_run_peaks(struct trace *trace)
         }
         if (i + 1 == trace->event_count || trace->events[i + 1].run != event->run) {
             trace->events[best].run_peak = true;
+            event->run_last = true;
         }
         if (event->bytes > trace->largest_bytes) {
             trace->largest_bytes = event->bytes;
+        }
+    }
+}
+
+/* What a run gives up that somebody else may hold on to. */
+static void count_outputs(struct trace *trace)
+{
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->op == TRACE_FREE && event->exported) {
+            count++;
+            bytes = add_saturated(bytes, event->bytes);
+        }
+        if (event->run_last) {
+            trace->run_outputs = count > trace->run_outputs ? count : trace->run_outputs;
+            trace->run_outputs_bytes =
+                bytes > trace->run_outputs_bytes ? bytes : trace->run_outputs_bytes;
+            count = 0;
+            bytes = 0;
         }
     }
 }
@@ -142,6 +164,7 @@ bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAG
     }
     trace->peak_live_bytes = trace_peak_below(trace, UINT64_MAX);
     mark_run_peaks(trace);
+    count_outputs(trace);
     return true;
 }
 

@@ -34,8 +34,9 @@ struct trace_event {
     uint32_t run;
     uint16_t thread;
     uint8_t op;    /* TRACE_ALLOC or TRACE_FREE. */
-    bool exported; /* The allocation is exported later: it does not die inside its run. */
+    bool exported; /* The allocation is exported: it does not die inside its run. */
     bool run_peak; /* Live bytes are at their highest of the run after this event. */
+    bool run_last; /* The run's last event. */
 };
 
 /* Consecutive events of one thread. Within a clone one segment runs at a time, in order. */
@@ -54,8 +55,10 @@ struct trace {
     uint32_t slot_count;
     uint32_t run_count;
     uint32_t thread_count;
-    uint64_t peak_live_bytes; /* Logical bytes over all threads at the worst moment; saturates. */
-    uint64_t largest_bytes;   /* The largest single allocation. */
+    uint64_t peak_live_bytes;   /* Logical bytes over all threads at the worst moment; saturates. */
+    uint64_t largest_bytes;     /* The largest single allocation. */
+    uint64_t run_outputs_bytes; /* Most bytes of exported allocations given up in one run. */
+    uint32_t run_outputs;       /* Most exported allocations given up in one run. */
 };
 
 /**
