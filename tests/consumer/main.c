@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <hearth/exec.h>
+#include <hearth/io.h>
 #include <hearth/version.h>
 
 #include <stdio.h>
@@ -31,6 +32,31 @@ static int run_twice(struct hearth_exec *arena)
     return 0;
 }
 
+/* A buffer that leaves: the lease holds it after the last reference to its arena is gone. */
+static int outlive_the_arena(void)
+{
+    const size_t size = 100000;
+    struct hearth_io *io;
+    struct hearth_lease lease;
+
+    if (hearth_io_create(NULL, &io) != HEARTH_OK) {
+        return 1;
+    }
+    if (hearth_io_lease(io, size, &lease) != HEARTH_OK) {
+        return 1;
+    }
+    hearth_io_unref(io);
+    memset(hearth_lease_data(lease), 1, size);
+    if (hearth_lease_size(lease) != size || hearth_lease_release(lease) != HEARTH_OK) {
+        return 1;
+    }
+    if (hearth_lease_valid(lease)) {
+        fprintf(stderr, "a released lease is still valid\n");
+        return 1;
+    }
+    return 0;
+}
+
 int main(void)
 {
     if (hearth_version() != HEARTH_VERSION_NUMBER) {
@@ -45,5 +71,5 @@ int main(void)
     if (hearth_exec_destroy(arena) != HEARTH_OK) {
         return 1;
     }
-    return failed;
+    return failed || outlive_the_arena();
 }
