@@ -35,6 +35,22 @@ def build_release(name):
     return True
 
 
+def peer_programs(target, names, build_dir=None):
+    """
+    {name: path} of those programs `target`_<name> that the build had the libraries for; the
+    target builds them all.
+    """
+    if build_dir is None:
+        folder = ROOT / "build" / PRESET
+        if not build_release(target):
+            print(f"bench: WARNING: the build failed, measuring what is in {folder}",
+                  file=sys.stderr)
+    else:
+        folder = pathlib.Path(build_dir)
+    found = {name: find_program(folder, f"{target}_{name}") for name in names}
+    return {name: path for name, path in found.items() if path is not None}
+
+
 def program(name, build_dir=None):
     """The path of a program, from build_dir if given, else from a fresh or older release build."""
     if build_dir is not None:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/bench exec: the execution arena against the mallocs of this machine."""
-import datetime
 import pathlib
-import sys
 
 from . import build, machine, peers, report, rounds
-from .errors import UsageError, parse_names, positive
+from .errors import parse_names, positive
 
 NAME = "exec"
 HELP = "measure the execution arena and every installed peer, print a table, write a CSV file"
@@ -33,55 +31,20 @@ def add_arguments(parser):
                         help="write the CSV file here (default: bench/results/exec-<date>.csv)")
 
 
-def choose(option):
-    """(allocator, library path) of what is to be measured and installed."""
-    names = peers.default_names()
-    if option is not None:
-        names = parse_names("--allocators", option, peers.NAMES)
-    libraries = peers.installed_libraries()
-    chosen = []
-    for name in names:
-        allocator = peers.BY_NAME[name]
-        path = libraries.get(allocator.library)
-        if allocator.library is None or path is not None:
-            chosen.append((allocator, path))
-        elif option is not None:
-            raise UsageError(f"--allocators: {name} needs {allocator.library}, not installed")
-        else:
-            print(f"bench: {name} is not installed ({allocator.library})", file=sys.stderr)
-    return chosen
-
-
-def csv_path(arguments):
-    if arguments.output is not None:
-        return arguments.output
-    if arguments.json or arguments.quick:
-        return None
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return build.ROOT / "bench" / "results" / f"exec-{now:%Y-%m-%d-%H%M}.csv"
-
-
 def run(arguments):
     cases = parse_names("--cases", arguments.cases, CASES)
     count = QUICK_ROUNDS if arguments.quick else ROUNDS
     if arguments.rounds is not None:
         count = positive("--rounds", arguments.rounds)
-    subjects = choose(arguments.allocators)
+    chosen = peers.choose(arguments.allocators, peers.ALLOCATORS)
     program = build.program("bench_exec", arguments.build_dir)
+    subjects = [allocator.as_subject([program, "--allocator", allocator.subject], path)
+                for allocator, path in chosen]
 
     options = [f"--{name}" for name in ("quick", "threaded") if getattr(arguments, name)]
-    figures = rounds.run_rounds(program, subjects, cases, count, options)
+    figures = rounds.run_rounds(subjects, cases, count, options)
     order = {name: place for place, name in enumerate(peers.NAMES)}
     figures.sort(key=lambda f: (CASES.index(f.case), f.bytes, order[f.allocator]))
 
-    description = machine.describe()
-    path = csv_path(arguments)
-    if path is not None:
-        report.write_csv(path, figures, description)
-    if arguments.json:
-        print(report.to_json(figures))
-    else:
-        print(report.text(figures, peers.NAMES, description))
-        if path is not None:
-            print(f"\nwritten: {path}")
+    report.publish(NAME, arguments, figures, peers.NAMES, machine.describe())
     return 0

@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 
-from . import build, exec_command, report
+from . import build, peers, report
 from .errors import BenchError
 
 NAME = "instructions"
@@ -20,33 +20,38 @@ def add_arguments(parser):
                         help="as for exec (default: hearth)")
 
 
-def count_instructions(program, allocator, library, pairs, size):
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program),
-               "--allocator", allocator.subject, "--pairs", str(pairs), "--bytes", str(size)]
-    done = subprocess.run(command, env=allocator.environment(library), capture_output=True,
-                          text=True, check=False)
+def count(command, environment):
+    """Instructions of one process."""
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                           *command], env=environment, capture_output=True, text=True, check=False)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or found is None:
-        raise BenchError(f"{allocator.name}: valgrind: exit {done.returncode}: "
+        raise BenchError(f"valgrind {' '.join(command)}: exit {done.returncode}: "
                          f"{done.stderr.strip()}")
     return int(found.group(1))
 
 
-def per_pair(program, allocator, library, size):
-    few, many = (count_instructions(program, allocator, library, pairs, size)
-                 for pairs in (FEW, MANY))
+def per_operation(command, environment, count_option):
+    """Instructions per operation of a program that does as many as the option says."""
+    few, many = (count([*map(str, command), count_option, str(operations)], environment)
+                 for operations in (FEW, MANY))
     return (many - few) / (MANY - FEW)
 
 
-def run(arguments):
+def require_valgrind():
     if shutil.which("valgrind") is None:
         raise BenchError("valgrind is not installed")
-    subjects = exec_command.choose(arguments.allocators)
+
+
+def run(arguments):
+    require_valgrind()
+    chosen = peers.choose(arguments.allocators, peers.ALLOCATORS)
     program = build.program("bench_exec", arguments.build_dir)
     rows = []
-    for allocator, library in subjects:
+    for allocator, path in chosen:
         for size in SIZES:
-            count = per_pair(program, allocator, library, size)
-            rows.append([allocator.name, report.format_bytes(size), f"{count:.1f}"])
+            command = [program, "--allocator", allocator.subject, "--bytes", size]
+            found = per_operation(command, allocator.environment(path), "--pairs")
+            rows.append([allocator.name, report.format_bytes(size), f"{found:.1f}"])
     print("\n".join(report.table(["allocator", "size", "instructions per pair"], rows)))
     return 0

@@ -4,9 +4,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
 
-from .errors import BenchError
+from .errors import BenchError, UsageError, parse_names
+from .rounds import Subject
 
 # As far as glibc can be raised by settings: never mmap, never trim, grow by 64 MiB.
 GLIBC_TUNED = ":".join((
@@ -25,7 +27,7 @@ SETTINGS = re.compile(r"LD_PRELOAD|GLIBC_TUNABLES|(MALLOC|MIMALLOC|TCMALLOC|TBB)
 @dataclass(frozen=True)
 class Allocator:
     name: str
-    subject: str = "malloc"       # bench_exec --allocator
+    subject: str = "malloc"       # bench_exec --allocator, bench_io_<subject>
     library: str | None = None    # soname to preload
     settings: dict = field(default_factory=dict)
     optional: bool = False        # only when asked for by name
@@ -38,9 +40,10 @@ class Allocator:
             env["LD_PRELOAD"] = path
         return env
 
-    def expected_origin(self):
-        """What the path of the file that provides malloc must contain."""
-        return self.library or "libc.so"
+    def as_subject(self, command, path):
+        """A process to run: `command` with this allocator, whose library is at `path`."""
+        return Subject(self.name, tuple(command), self.environment(path),
+                       self.library or "libc.so", self.subject == "hearth")
 
 
 ALLOCATORS = (
@@ -57,11 +60,6 @@ ALLOCATORS = (
     Allocator("tbb", library="libtbbmalloc_proxy.so.2"),
 )
 NAMES = [allocator.name for allocator in ALLOCATORS]
-BY_NAME = {allocator.name: allocator for allocator in ALLOCATORS}
-
-
-def default_names():
-    return [allocator.name for allocator in ALLOCATORS if not allocator.optional]
 
 
 def installed_libraries():
@@ -76,3 +74,30 @@ def installed_libraries():
     for soname, path in re.findall(r"^\s+(\S+) \(.*\) => (\S+)$", listing.stdout, re.MULTILINE):
         paths.setdefault(soname, path)
     return paths
+
+
+def choose(option, known):
+    """
+    (allocator, library path) of what is to be measured and installed, of those `known`; `option`
+    is a list of names or None.
+    """
+    names = [allocator.name for allocator in known]
+    if option is not None:
+        wanted = parse_names("--allocators", option, names)
+    else:
+        wanted = [allocator.name for allocator in known if not allocator.optional]
+    libraries = installed_libraries()
+    chosen = []
+    for allocator in known:
+        if allocator.name not in wanted:
+            continue
+        path = libraries.get(allocator.library)
+        if allocator.library is None or path is not None:
+            chosen.append((allocator, path))
+        elif option is not None:
+            raise UsageError(f"--allocators: {allocator.name} needs {allocator.library}, "
+                             "not installed")
+        else:
+            print(f"bench: {allocator.name} is not installed ({allocator.library})",
+                  file=sys.stderr)
+    return chosen

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures as a table for people, as CSV and as JSON."""
 import csv
+import datetime
 import json
 import statistics
+
+from .build import ROOT
 
 # A figure whose rounds differ by more than this is marked in the table.
 NOISY = 0.25
@@ -37,16 +40,27 @@ def table(heading, rows):
 
 
 def by_case(figures):
-    """{(case, bytes): {allocator: figure}} in the order of the figures."""
+    """{(case, bytes, threads): {allocator: figure}} in the order of the figures."""
     grouped = {}
     for figure in figures:
-        grouped.setdefault((figure.case, figure.bytes), {})[figure.allocator] = figure
+        grouped.setdefault((figure.case, figure.bytes, figure.threads), {})[
+            figure.allocator] = figure
     return grouped
+
+
+def heading(grouped):
+    tells_threads = any(threads is not None for _, _, threads in grouped)
+    return ["case", "size", *(["threads"] if tells_threads else [])]
+
+
+def row_start(key):
+    case, size, threads = key
+    return [case, format_bytes(size), *([str(threads)] if threads is not None else [])]
 
 
 def time_lines(grouped, names):
     rows = []
-    for (case, size), row in grouped.items():
+    for key, row in grouped.items():
         cells = []
         for name in names:
             if name not in row:
@@ -54,28 +68,27 @@ def time_lines(grouped, names):
             else:
                 mark = "~" if row[name].spread > NOISY else ""
                 cells.append(mark + format_ns(row[name].ns))
-        rows.append([case, format_bytes(size), *cells])
+        rows.append([*row_start(key), *cells])
     return ["ns per operation, median of the rounds; ~ marks figures that varied by more than "
-            f"{NOISY:.0%}", "", *table(["case", "size", *names], rows)]
+            f"{NOISY:.0%}", "", *table([*heading(grouped), *names], rows)]
 
 
 def ratio_lines(grouped, names):
     """Hearth's time over each peer's, and over the fastest peer's."""
     peers = [name for name in names if name != "hearth"]
     rows = []
-    for (case, size), row in grouped.items():
+    for key, row in grouped.items():
         measured = {name: row[name].ns for name in peers if name in row}
         if "hearth" not in row or not measured:
             continue
         ours = row["hearth"].ns
         fastest = min(measured, key=measured.get)
         cells = [format_ratio(ours / measured[name]) if name in measured else "-" for name in peers]
-        rows.append([case, format_bytes(size), *cells, format_ratio(ours / measured[fastest]),
-                     fastest])
+        rows.append([*row_start(key), *cells, format_ratio(ours / measured[fastest]), fastest])
     if not rows:
         return []
     return ["hearth's time over the peer's; below 1 hearth is faster", "",
-            *table(["case", "size", *peers, "over fastest", "which is"], rows)]
+            *table([*heading(grouped), *peers, "over fastest", "which is"], rows)]
 
 
 def evenness_lines(figures):
@@ -100,21 +113,51 @@ def text(figures, names, description):
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
+def key_fields(figure):
+    """What tells a figure from others, by column; threads only where the program tells."""
+    fields = {"case": figure.case, "bytes": figure.bytes}
+    if figure.threads is not None:
+        fields["threads"] = figure.threads
+    fields["allocator"] = figure.allocator
+    return fields
+
+
+def csv_path(command, arguments):
+    """Where the figures of a run go, or None."""
+    if arguments.output is not None:
+        return arguments.output
+    if arguments.json or arguments.quick:
+        return None
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return ROOT / "bench" / "results" / f"{command}-{now:%Y-%m-%d-%H%M}.csv"
+
+
 def write_csv(path, figures, description):
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="utf-8", newline="") as out:
         for line in description:
             out.write(f"# {line}\n")
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["case", "bytes", "allocator", "ns", "ns_min_round", "ns_max_round",
-                         "ns_p10", "ns_p90", "rounds"])
+        keys = list(key_fields(figures[0])) if figures else []
+        writer.writerow([*keys, "ns", "ns_min_round", "ns_max_round", "ns_p10", "ns_p90", "rounds"])
         for f in figures:
             times = (f.ns, min(f.rounds), max(f.rounds), f.low, f.high)
-            writer.writerow([f.case, f.bytes, f.allocator, *(f"{t:.3f}" for t in times),
-                             len(f.rounds)])
+            writer.writerow([*key_fields(f).values(), *(f"{t:.3f}" for t in times), len(f.rounds)])
 
 
 def to_json(figures):
-    rows = [{"case": f.case, "bytes": f.bytes, "allocator": f.allocator, "ns": round(f.ns, 3)}
-            for f in figures]
+    rows = [{**key_fields(f), "ns": round(f.ns, 3)} for f in figures]
     return "[\n" + ",\n".join("  " + json.dumps(row) for row in rows) + "\n]"
+
+
+def publish(command, arguments, figures, names, description):
+    """Write and print the figures as the options say."""
+    path = csv_path(command, arguments)
+    if path is not None:
+        write_csv(path, figures, description)
+    if arguments.json:
+        print(to_json(figures))
+        return
+    print(text(figures, names, description))
+    if path is not None:
+        print(f"\nwritten: {path}")

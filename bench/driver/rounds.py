@@ -11,10 +11,21 @@ TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True)
+class Subject:
+    """One allocator as a process to run."""
+    name: str
+    command: tuple      # the program, and what makes it measure this allocator
+    environment: dict
+    origin: str         # what the path of the file that provides malloc must contain
+    essential: bool     # a failure ends everything, instead of leaving this allocator out
+
+
+@dataclass(frozen=True)
 class Figure:
     """One case at one size with one allocator, over all rounds. Times in ns per operation."""
     case: str
     bytes: int
+    threads: int | None   # None where the program does not tell
     allocator: str
     rounds: tuple   # each round's figure
     low: float      # smallest 10th percentile of a round
@@ -33,31 +44,33 @@ class Figure:
         return (quarters[2] - quarters[0]) / self.ns if self.ns else 0.0
 
 
-def parse_output(text, expected_origin):
-    """Rows of (case, bytes, ns, low, high), after checking whose malloc was measured."""
+def parse_output(text, subject, notes):
+    """Rows of ((case, bytes, threads), (ns, low, high)), after checking whose malloc it was."""
     rows = []
     for line in text.splitlines():
         if line.startswith("# malloc="):
             origin = line.partition("=")[2]
-            if expected_origin not in origin:
-                raise BenchError(f"malloc comes from {origin}, expected {expected_origin}")
+            if subject.origin not in origin:
+                raise BenchError(f"malloc comes from {origin}, expected {subject.origin}")
+        elif line.startswith("# note="):
+            notes.add(f"{subject.name}: {line.partition('=')[2]}")
         else:
-            case, size, *times = line.split("\t")
-            rows.append((case, int(size), *map(float, times)))
+            case, size, ns, low, high, *threads = line.split("\t")
+            key = (case, int(size), int(threads[0]) if threads else None)
+            rows.append((key, (float(ns), float(low), float(high))))
     return rows
 
 
-def run_process(program, allocator, library, options):
-    command = [str(program), "--allocator", allocator.subject, *options]
+def run_process(subject, options, notes):
     try:
-        done = subprocess.run(command, env=allocator.environment(library), text=True,
+        done = subprocess.run([*subject.command, *options], env=subject.environment, text=True,
                               capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"no answer within {TIMEOUT_SECONDS} s") from error
     if done.returncode != 0:
         raise BenchError(f"exit {done.returncode}: {done.stderr.strip()}")
     # The dynamic linker only warns when it cannot preload a library.
-    return parse_output(done.stdout, allocator.expected_origin())
+    return parse_output(done.stdout, subject, notes)
 
 
 def progress(text):
@@ -67,40 +80,43 @@ def progress(text):
 
 def schedule(subjects, cases, rounds):
     """
-    (round, case, allocator, library) in the order of running. Allocators alternate within a case,
-    seconds apart, because a shared machine is fast and slow for seconds at a time; each round
-    starts with another allocator, so that none always comes first.
+    (round, case, subject) in the order of running. Allocators alternate within a case, seconds
+    apart, because a shared machine is fast and slow for seconds at a time; each round starts with
+    another allocator, so that none always comes first.
     """
     for number in range(rounds):
         shift = number % len(subjects)
         for case in cases:
-            for allocator, library in subjects[shift:] + subjects[:shift]:
-                yield number, case, allocator, library
+            for subject in subjects[shift:] + subjects[:shift]:
+                yield number, case, subject
 
 
-def run_rounds(program, subjects, cases, rounds, options):
+def run_rounds(subjects, cases, rounds, options):
     """
-    Figures of all subjects, a list of (allocator, library path). An allocator that fails is left
-    out from then on, with a note; if it is hearth, that is an error.
+    Figures of all subjects. An allocator that fails is left out from then on, with a note, unless
+    it is essential.
     """
     samples = {}
     failed = set()
-    for number, case, allocator, library in schedule(subjects, cases, rounds):
-        if allocator.name in failed:
+    notes = set()
+    for number, case, subject in schedule(subjects, cases, rounds):
+        if subject.name in failed:
             continue
-        progress(f"round {number + 1} of {rounds}: {case}, {allocator.name}")
+        progress(f"round {number + 1} of {rounds}: {case}, {subject.name}")
         try:
-            rows = run_process(program, allocator, library, ["--cases", case, *options])
+            rows = run_process(subject, ["--cases", case, *options], notes)
         except BenchError as error:
-            if allocator.subject == "hearth":
-                raise BenchError(f"hearth: {error}") from error
+            if subject.essential:
+                raise BenchError(f"{subject.name}: {error}") from error
             progress("")
-            print(f"bench: {allocator.name} is left out: {error}", file=sys.stderr)
-            failed.add(allocator.name)
+            print(f"bench: {subject.name} is left out: {error}", file=sys.stderr)
+            failed.add(subject.name)
             continue
-        for name, size, *times in rows:
-            samples.setdefault((name, size, allocator.name), []).append(times)
+        for key, times in rows:
+            samples.setdefault((*key, subject.name), []).append(times)
     progress("")
+    for note in sorted(notes):
+        print(f"bench: {note}", file=sys.stderr)
     return [Figure(*key, tuple(t[0] for t in times), min(t[1] for t in times),
                    max(t[2] for t in times))
-            for key, times in samples.items() if key[2] not in failed]
+            for key, times in samples.items() if key[-1] not in failed]
