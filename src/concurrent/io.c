@@ -241,24 +241,40 @@ static OUT_OF_LINE enum hearth_status come_home(struct hearth_io *arena, struct 
     return HEARTH_OK;
 }
 
+/* The last reference, as far as one can see; by the plain path if that is open. */
+static inline __attribute__((always_inline)) enum kept release_last(struct hearth_io *arena,
+                                                                    struct hearth__io_cache *cache,
+                                                                    struct hearth_lease lease,
+                                                                    uint64_t word)
+{
+    enum kept kept = REFUSED;
+    uint64_t token = hearth__thread_token_peek();
+    if (hearth__unlikely(!hearth__section_enter_plain(&cache->section, token)))
+        return REFUSED;
+    if (hearth__likely(cache->arena == arena)) /* still; see enter_plain() */
+        kept = keep_plain(arena, cache, lease.buf, word, true);
+    hearth__section_leave(&cache->section, token);
+    return kept;
+}
+
 HEARTH__HOT enum hearth_status hearth_lease_release(struct hearth_lease lease)
 {
     struct hearth__io_cache *cache = hearth__io_thread.current;
-    uint64_t token = hearth__thread_token_peek();
-    if (hearth__likely(cache != NULL && hearth__section_enter_plain(&cache->section, token))) {
-        enum kept kept = REFUSED;
+    if (hearth__likely(cache != NULL && hearth__slot_in(lease.buf, &cache->arena->allocator))) {
         struct hearth_io *arena = cache->arena;
-        if (hearth__likely(hearth__slot_in(lease.buf, &arena->allocator))) {
-            uint64_t word = hearth__load_relaxed(&lease.buf->state);
-            if (hearth__likely((word & BELOW_GENERATION) == LEASED_BITS &&
-                               hearth__word_generation(word) == lease.generation))
-                kept = keep_plain(arena, cache, lease.buf, word, true);
-        }
-        hearth__section_leave(&cache->section, token);
-        if (hearth__likely(kept == KEPT))
+        uint64_t word = hearth__load_relaxed(&lease.buf->state);
+        if (hearth__likely((word & BELOW_GENERATION) == LEASED_BITS &&
+                           hearth__word_generation(word) == lease.generation)) {
+            enum kept kept = release_last(arena, cache, lease, word);
+            if (hearth__likely(kept == KEPT))
+                return HEARTH_OK;
+            if (kept == RETURNED)
+                return come_home(arena, lease.buf, true);
+        } else if (hearth__word_state(word) == HEARTH__LEASED &&
+                   hearth__word_generation(word) == lease.generation &&
+                   hearth__word_count(word) > 1 && take_back(lease.buf, &word, word - 1)) {
             return HEARTH_OK;
-        if (kept == RETURNED)
-            return come_home(arena, lease.buf, true);
+        }
     }
     return hearth__io_release(lease, "hearth_lease_release");
 }

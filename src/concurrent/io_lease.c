@@ -121,10 +121,18 @@ enum hearth_status hearth_io_export_held(struct hearth_io *arena, struct hearth_
     return status;
 }
 
+/* Whether this is a slot of an I/O arena; a slot of the one that the thread uses needs no table. */
+static inline bool is_slot(const struct hearth_buf *buf)
+{
+    const struct hearth__io_cache *cache = hearth__io_thread.current;
+    return hearth__likely(cache != NULL && hearth__slot_in(buf, &cache->arena->allocator)) ||
+           hearth__io_segment_of(buf) != NULL;
+}
+
 /* Take references. Of a valid lease only: the caller's own reference keeps it so. */
 HEARTH__HOT static enum hearth_status retain(struct hearth_lease lease, const char *call)
 {
-    if (hearth__unlikely(hearth__io_segment_of(lease.buf) == NULL))
+    if (hearth__unlikely(!is_slot(lease.buf)))
         return hearth__misuse(HEARTH_FOREIGN, call, NULL, lease.buf);
     uint64_t word = hearth__load_relaxed(&lease.buf->state);
     do {
