@@ -14,9 +14,15 @@
 
 #define VIOLATIONS_PRINTED 10
 #define SMOKE_SECONDS 15u /* below the limit of scripts/expect-failure */
+#define SMOKE_ENOUGH 5u   /* on a machine that is slow or busy: fewer rounds than were meant */
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
+#define MARKED_WORDS ((size_t)4) /* at either end */
+#define LENT_MOST 65536u
+
 static _Atomic(uint64_t) violations;
+static _Atomic(void *) lent[LENT_MOST]; /* the bases of segments that are out, by cookie */
+static _Atomic(uint64_t) next_cookie;
 static uint64_t started_ns;
 
 static uint64_t now_ns(void)
@@ -108,9 +114,10 @@ bool stress_goes_on(const struct stress_options *options, uint64_t rounds, uint6
 {
     if (atomic_load_explicit(&violations, memory_order_relaxed) > VIOLATIONS_PRINTED)
         return false;
-    if (options->smoke)
-        return rounds < smoke_rounds;
-    return now_ns() - started_ns < (uint64_t)options->seconds * 1000000000u;
+    if (options->smoke && rounds >= smoke_rounds)
+        return false;
+    unsigned seconds = options->smoke ? SMOKE_ENOUGH : options->seconds;
+    return now_ns() - started_ns < (uint64_t)seconds * 1000000000u;
 }
 
 void stress_violation(const char *format, ...)
@@ -166,4 +173,139 @@ void stress_must(enum hearth_status status, const char *what)
     printf("%s: %s\n", what, hearth_status_name(status));
     fflush(stdout);
     abort();
+}
+
+void stress_mark(void *data, size_t size, uint64_t tag)
+{
+    uint64_t *words = data;
+    size_t count = size / sizeof *words;
+    size_t marked = count < MARKED_WORDS ? count : MARKED_WORDS;
+    for (size_t i = 0; i < marked; i++) {
+        words[i] = word_at(tag, i);
+        words[count - 1 - i] = word_at(tag, count - 1 - i);
+    }
+}
+
+bool stress_marked(const void *data, size_t size, uint64_t tag)
+{
+    const uint64_t *words = data;
+    size_t count = size / sizeof *words;
+    size_t marked = count < MARKED_WORDS ? count : MARKED_WORDS;
+    for (size_t i = 0; i < marked; i++) {
+        if (words[i] != word_at(tag, i) || words[count - 1 - i] != word_at(tag, count - 1 - i))
+            return false;
+    }
+    return true;
+}
+
+static enum hearth_status lender_acquire(void *context, size_t bytes, size_t alignment,
+                                         struct hearth_segment *segment)
+{
+    struct stress_lender *self = context;
+    bytes = (bytes + alignment - 1) & ~(alignment - 1);
+    void *base = aligned_alloc(alignment, bytes);
+    if (base == NULL)
+        return HEARTH_NO_MEMORY;
+    uint64_t cookie;
+    void *nothing;
+    do {
+        cookie = atomic_fetch_add_explicit(&next_cookie, 1, memory_order_relaxed) % LENT_MOST;
+        nothing = NULL;
+    } while (!atomic_compare_exchange_strong_explicit(&lent[cookie], &nothing, base,
+                                                      memory_order_relaxed, memory_order_relaxed));
+    *segment = (struct hearth_segment){.base = base, .length = bytes, .cookie = cookie};
+    atomic_fetch_add_explicit(&self->acquires, 1, memory_order_relaxed);
+    return HEARTH_OK;
+}
+
+static void lender_release(void *context, const struct hearth_segment *segment)
+{
+    struct stress_lender *self = context;
+    void *out = segment->cookie >= LENT_MOST
+                    ? NULL
+                    : atomic_exchange_explicit(&lent[segment->cookie], NULL, memory_order_relaxed);
+    if (out == NULL || out != segment->base) {
+        stress_violation("storage came back twice, or other than it was lent");
+        return;
+    }
+    atomic_fetch_add_explicit(&self->releases, 1, memory_order_relaxed);
+    stress_mark(segment->base, segment->length, UINT64_MAX);
+    free(segment->base);
+}
+
+static void lender_destroy(void *context)
+{
+    struct stress_lender *self = context;
+    uint64_t acquires = atomic_load_explicit(&self->acquires, memory_order_relaxed);
+    uint64_t releases = atomic_load_explicit(&self->releases, memory_order_relaxed);
+    if (acquires != releases)
+        stress_violation("the backing ended: %" PRIu64 " segments lent, %" PRIu64 " came back",
+                         acquires, releases);
+    atomic_fetch_add_explicit(&self->destroys, 1, memory_order_release);
+}
+
+struct hearth_backing *stress_lender_open(struct stress_lender *lender)
+{
+    static const struct hearth_backing_ops ops = {
+        .size = sizeof ops,
+        .name = "lender",
+        .acquire = lender_acquire,
+        .release = lender_release,
+        .destroy = lender_destroy,
+    };
+    struct hearth_backing *backing = NULL;
+    stress_must(hearth_backing_create(&ops, lender, &backing), "backing");
+    return backing;
+}
+
+struct hearth_io *stress_io_open(struct stress_lender *lender, struct hearth_io_options options)
+{
+    struct hearth_io *io = NULL;
+    options.backing = lender == NULL ? NULL : stress_lender_open(lender);
+    stress_must(hearth_io_create(&options, &io), "create");
+    hearth_backing_unref(options.backing);
+    return io;
+}
+
+static void look_at(const char *name, size_t value, size_t most)
+{
+    if (value > most)
+        stress_violation("%s is %zu, at most %zu is possible", name, value, most);
+}
+
+void stress_io_look(const struct hearth_io *io, size_t count, size_t bytes)
+{
+    look_at("live_count", hearth_io_live_count(io), count);
+    look_at("owned_count", hearth_io_owned_count(io), count);
+    look_at("leased_count", hearth_io_leased_count(io), count);
+    look_at("retained_count", hearth_io_retained_count(io), count);
+    look_at("pending_count", hearth_io_pending_count(io), count);
+    look_at("live_bytes", hearth_io_live_bytes(io), bytes);
+    look_at("leased_bytes", hearth_io_leased_bytes(io), bytes);
+    look_at("live_capacity", hearth_io_live_capacity(io), bytes);
+    look_at("peak_bytes", hearth_io_peak_bytes(io), bytes);
+    look_at("retained_bytes", hearth_io_retained_bytes(io), bytes);
+    look_at("pending_bytes", hearth_io_pending_bytes(io), bytes);
+    look_at("footprint", hearth_io_footprint(io), bytes);
+}
+
+void stress_io_home(struct hearth_io *io)
+{
+    look_at("live_count at the end", hearth_io_live_count(io), 0);
+    look_at("owned_count at the end", hearth_io_owned_count(io), 0);
+    look_at("leased_count at the end", hearth_io_leased_count(io), 0);
+    look_at("live_bytes at the end", hearth_io_live_bytes(io), 0);
+    look_at("leased_bytes at the end", hearth_io_leased_bytes(io), 0);
+    look_at("live_capacity at the end", hearth_io_live_capacity(io), 0);
+    look_at("pending_count at the end", hearth_io_pending_count(io), 0);
+    size_t retained = hearth_io_retained_bytes(io);
+    size_t footprint = hearth_io_footprint(io);
+    size_t released = 0;
+    if (retained != footprint)
+        stress_violation("at the end %zu bytes are retained of %zu", retained, footprint);
+    stress_must(hearth_io_trim(io, &released), "trim");
+    if (released != footprint)
+        stress_violation("trim found %zu bytes of %zu", released, footprint);
+    look_at("retained_count after trim", hearth_io_retained_count(io), 0);
+    look_at("footprint after trim", hearth_io_footprint(io), 0);
 }

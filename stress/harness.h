@@ -8,6 +8,8 @@
 #define HEARTH_STRESS_HARNESS_H
 
 #include <hearth/allocator.h>
+#include <hearth/backing.h>
+#include <hearth/io.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,7 +30,8 @@ struct stress_options stress_parse(int argc, char **argv, const char *name, unsi
 uint64_t stress_seed(const struct stress_options *options, unsigned thread);
 uint64_t stress_next(uint64_t *state);
 
-/* True until the time is over or, in a smoke run, until `rounds` reaches `smoke_rounds`. */
+/* True until the time is over or, in a smoke run, until `rounds` reaches `smoke_rounds` or a few seconds
+ * have passed. */
 bool stress_goes_on(const struct stress_options *options, uint64_t rounds, uint64_t smoke_rounds);
 
 /* Count and describe a violation; the first few are printed. */
@@ -40,6 +43,27 @@ int stress_verdict(const char *name, const struct stress_options *options, const
 /* Write a pattern that names the buffer's owner and round into a buffer, and check it. */
 void stress_fill(struct hearth_buf *buf, uint64_t tag);
 bool stress_check(const struct hearth_buf *buf, uint64_t tag);
+
+/* The same for the first and the last words of `size` bytes: cheap for large payloads. */
+void stress_mark(void *data, size_t size, uint64_t tag);
+bool stress_marked(const void *data, size_t size, uint64_t tag);
+
+/* A backing on the heap that watches over what it lent: each segment comes back once, as it was lent, and
+ * is overwritten then, so that who still uses it finds a wrong pattern. Zero-initialise it. */
+struct stress_lender {
+    _Atomic(uint64_t) acquires, releases, destroys;
+};
+
+struct hearth_backing *stress_lender_open(struct stress_lender *lender);
+
+/* Create an arena; `lender` may be NULL for the process's backing. */
+struct hearth_io *stress_io_open(struct stress_lender *lender, struct hearth_io_options options);
+
+/* No figure of the arena is below zero or above what can be: at most `count` buffers, `bytes` bytes. */
+void stress_io_look(const struct hearth_io *io, size_t count, size_t bytes);
+
+/* Nobody works, and nothing is out: the figures say so and add up, and trim finds all that is retained. */
+void stress_io_home(struct hearth_io *io);
 
 /* Abort with a message when a call that cannot fail here does. */
 void stress_must(enum hearth_status status, const char *what);

@@ -30,7 +30,7 @@
  * it is called where it must not (a read section of the caller's own, a signal handler in the middle of an
  * operation): then the arena waits on the list of reclaim.c for the next one who may.
  *
- * Ordering. io.outstanding in docs/memory-model.md. Variants: no_grace (the sum is taken too early), unbiased.
+ * Ordering. io.outstanding in docs/memory-model.md. Variants: no_grace (the sum is taken too early), io_unbiased.
  */
 #include "concurrent/io.h"
 
