@@ -11,6 +11,7 @@ endif()
 
 option(HEARTH_BUILD_TESTS "Build tests and checks" ${PROJECT_IS_TOP_LEVEL})
 option(HEARTH_BUILD_STRESS "Build stress programs" ${PROJECT_IS_TOP_LEVEL})
+option(HEARTH_BUILD_BROKEN "Build the variants that are broken on purpose" ON)
 option(HEARTH_BUILD_BENCH "Build benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(HEARTH_BUILD_TOOLS "Build the hearth command" ${PROJECT_IS_TOP_LEVEL})
 option(HEARTH_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})

@@ -37,6 +37,34 @@ function(hearth_add_stress program)
         ENVIRONMENT "${HEARTH_STRESS_ENVIRONMENT}")
 endfunction()
 
+# The library sources that a define concerns: those that name it or, if a header does, the folder's. And a
+# pattern of their objects.
+function(hearth_broken_sources output pattern define)
+    set(found)
+    set(stems)
+    foreach(source IN LISTS HEARTH_SOURCES)
+        cmake_path(GET source PARENT_PATH folder)
+        file(STRINGS "${source}" lines REGEX "${define}")
+        if(NOT lines)
+            file(GLOB headers "${folder}/*.h")
+            foreach(header IN LISTS headers)
+                file(STRINGS "${header}" lines REGEX "${define}" LIMIT_COUNT 1)
+                if(lines)
+                    break()
+                endif()
+            endforeach()
+        endif()
+        if(lines)
+            cmake_path(GET source FILENAME name)
+            list(APPEND found "${source}")
+            list(APPEND stems "${name}")
+        endif()
+    endforeach()
+    list(JOIN stems "|" stems)
+    set(${output} "${found}" PARENT_SCOPE)
+    set(${pattern} "/(${stems})[.]o" PARENT_SCOPE)
+endfunction()
+
 # hearth_add_broken_variant(<program> NAME <name> DEFINE <define> [TSAN_ONLY] [ARGS <arg>...])
 # Builds the library and stress/<program>.c again with -D<define>=1 as <program>_<name> and adds a
 # test that passes when one of ten smoke runs fails. TSAN_ONLY: only ThreadSanitizer can see it.
@@ -47,20 +75,32 @@ function(hearth_add_broken_variant program)
         message(FATAL_ERROR "hearth_add_broken_variant(${program}): needs NAME and DEFINE, "
             "does not know: ${arg_UNPARSED_ARGUMENTS}")
     endif()
-    if(arg_TSAN_ONLY AND NOT HEARTH_SANITIZER STREQUAL "thread")
+    if(NOT HEARTH_BUILD_BROKEN OR (arg_TSAN_ONLY AND NOT HEARTH_SANITIZER STREQUAL "thread"))
         return()
     endif()
     if(NOT arg_ARGS)
         set(arg_ARGS --smoke)
     endif()
 
-    # A static library of its own per define, so that several programs can share it.
+    # A static library of its own per define, so that several programs can share it. Only the sources that
+    # the define concerns are compiled again; the others come from a build they all share.
+    # With yields at the EDGEs in every build: a bug that needs an unlucky moment gets one.
     string(TOLOWER ${arg_DEFINE} library)
     if(NOT TARGET ${library})
-        # With yields at the EDGEs in every build: a bug that needs an unlucky moment gets one.
-        hearth_add_objects(${library}_objects ${arg_DEFINE}=1 HEARTH_PERTURB=1)
+        if(NOT TARGET hearth_perturbed_objects)
+            hearth_add_objects(hearth_perturbed_objects HEARTH_PERTURB=1)
+        endif()
         add_library(${library} STATIC)
-        hearth_package_objects(${library} ${library}_objects)
+        hearth_broken_sources(sources pattern ${arg_DEFINE})
+        set(others "$<TARGET_OBJECTS:hearth_perturbed_objects>")
+        if(sources)
+            hearth_add_objects(${library}_objects ${arg_DEFINE}=1 HEARTH_PERTURB=1
+                SOURCES ${sources})
+            hearth_package_objects(${library} ${library}_objects)
+            target_sources(${library} PRIVATE "$<FILTER:${others},EXCLUDE,${pattern}>")
+        else()
+            hearth_package_objects(${library} hearth_perturbed_objects)
+        endif()
     endif()
 
     set(target ${program}_${arg_NAME})

@@ -60,9 +60,14 @@ function(hearth_set_common target)
     hearth_set_coverage(${target})
 endfunction()
 
-# hearth_add_objects(<target> [<definition>...]): all library sources, compiled once.
+# hearth_add_objects(<target> [<definition>...] [SOURCES <source>...]): library sources, all of them
+# unless some are named, compiled once.
 function(hearth_add_objects target)
-    add_library(${target} OBJECT ${HEARTH_SOURCES})
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
+    if(NOT arg_SOURCES)
+        set(arg_SOURCES ${HEARTH_SOURCES})
+    endif()
+    add_library(${target} OBJECT ${arg_SOURCES})
     hearth_set_common(${target})
     set_target_properties(${target} PROPERTIES
         POSITION_INDEPENDENT_CODE ON
@@ -73,7 +78,7 @@ function(hearth_add_objects target)
     target_compile_definitions(${target} PRIVATE
         HEARTH_BUILDING=1
         HEARTH_DEFAULT_BACKING_${backing}=1
-        ${ARGN})
+        ${arg_UNPARSED_ARGUMENTS})
     if(NOT HEARTH_JEMALLOC STREQUAL "off")
         string(TOUPPER ${HEARTH_JEMALLOC} jemalloc)
         target_compile_definitions(${target} PRIVATE HEARTH_JEMALLOC_${jemalloc}=1)

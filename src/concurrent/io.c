@@ -173,6 +173,7 @@ static inline bool take_back(struct hearth_buf *buf, uint64_t *word, uint64_t ne
 #if defined(HEARTH_BROKEN_DECREMENT_RELAXED)
     return hearth__cas_weak_relaxed(&buf->state, word, next);
 #elif defined(HEARTH_BROKEN_RELEASE_NO_CAS)
+    (void)word;
     hearth__store_release(&buf->state, next);
     return true;
 #else
