@@ -79,8 +79,8 @@ struct hearth__io_list {
 };
 
 /* Normal lists lie a cache line apart. */
-#define HEARTH__IO_LIST_STRIDE 4u
-#define HEARTH__IO_ALIGNED_SETS (HEARTH__ALIGNMENT_LOG_MAX - HEARTH__ALIGNMENT_LOG_MIN)
+#define HEARTH__IO_LIST_STRIDE ((size_t)4)
+#define HEARTH__IO_ALIGNED_SETS ((size_t)(HEARTH__ALIGNMENT_LOG_MAX - HEARTH__ALIGNMENT_LOG_MIN))
 
 static_assert((HEARTH__CLASS_COUNT + 1) * HEARTH__IO_LIST_STRIDE * sizeof(struct hearth__io_list) <=
                   HEARTH__GRANULE_BYTES - HEARTH__CORE_OFFSET,
@@ -393,7 +393,7 @@ enum hearth_status hearth__io_resize(struct hearth_allocator *self, struct heart
 /* Outside: an allocation by the general path. */
 enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
                                             const struct hearth_request *request, bool lease,
-                                            const char *call, struct hearth_buf **buf,
+                                            const char *call, struct hearth_buf **out,
                                             uint64_t *generation);
 
 /* The segment of a slot of any I/O arena, or NULL. */
@@ -417,7 +417,7 @@ struct hearth__io_reading {
     uint64_t misses, evictions, bypasses, exports, refills, flushes;
 };
 
-void hearth__io_read(const struct hearth_io *arena, struct hearth__io_reading *reading);
+void hearth__io_read(const struct hearth_io *arena, struct hearth__io_reading *now);
 bool hearth__io_reading_equal(const struct hearth__io_reading *a,
                               const struct hearth__io_reading *b);
 uint64_t hearth__io_live_count(const struct hearth__io_reading *now);

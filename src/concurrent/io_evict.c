@@ -138,7 +138,7 @@ static void walk(struct hearth_io *arena, struct hearth__stack *stack, struct vi
 {
     uint32_t index = hearth__stack_top(hearth__load_acquire(&stack->head));
     /* Twice the slots there are: pushes may go on meanwhile, and a circle of stale links must end. */
-    uint64_t most = 2 * hearth__load_relaxed(&arena->slots_used) + TOMBSTONES_LEAST * 4;
+    uint64_t most = 2 * hearth__load_relaxed(&arena->slots_used) + (uint64_t)TOMBSTONES_LEAST * 4;
     for (; index != 0 && most > 0; most--) {
         struct hearth_buf *buf = hearth__slot_at(index);
         /* EDGE word.free, observe: the stamp and the storage. */
@@ -199,8 +199,7 @@ static void find_victims(struct hearth_io *arena, struct victims *victims)
     walk_lists(arena, arena->lists, HEARTH__IO_LIST_STRIDE, HEARTH__CLASS_COUNT, victims);
     struct hearth__io_list *aligned = hearth__load_acquire(&arena->aligned);
     if (aligned != NULL)
-        walk_lists(arena, aligned, 1, (size_t)HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT,
-                   victims);
+        walk_lists(arena, aligned, 1, HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT, victims);
 }
 
 /* Claim a victim and take its storage off. False when somebody was faster. */
@@ -380,7 +379,7 @@ size_t hearth__io_drain_lists(struct hearth__io_access *access, size_t bytes, ui
     size_t left = bytes;
     struct hearth__io_list *aligned = hearth__load_acquire(&arena->aligned);
     if (aligned != NULL)
-        for (size_t i = (size_t)HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i > 0; i--)
+        for (size_t i = HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i > 0; i--)
             if (worth(&aligned[i - 1], left, bytes - left, deadline)) {
                 size_t step = drain_list(access, &aligned[i - 1], left, deadline);
                 left -= step < left ? step : left;

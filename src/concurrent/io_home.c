@@ -84,10 +84,13 @@ enum hearth_status hearth_io_alloc_ex(struct hearth_io *arena, const struct hear
 enum hearth_status hearth_io_lease_ex(struct hearth_io *arena, const struct hearth_request *request,
                                       struct hearth_lease *lease)
 {
+    static const char call[] = "hearth_io_lease";
     struct hearth_buf *buf;
     uint64_t generation;
-    enum hearth_status status = hearth__io_alloc_general(arena, request, true, "hearth_io_lease",
-                                                         lease == NULL ? NULL : &buf, &generation);
+    if (lease == NULL)
+        return hearth__io_misuse(arena, HEARTH_INVALID, call, NULL);
+    enum hearth_status status =
+        hearth__io_alloc_general(arena, request, true, call, &buf, &generation);
     if (status == HEARTH_OK)
         *lease = (struct hearth_lease){buf, generation};
     return status;

@@ -141,17 +141,17 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
 {
     uint64_t heads[2 * CLASSES_MOST];
     unsigned count = want->last_class - want->size_class + 1;
-    for (unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct hearth__io_list *list =
-            hearth__io_list_of(arena, want->size_class + i, want->alignment_log);
+            hearth__io_list_of(arena, want->size_class + (unsigned)i, want->alignment_log);
         heads[2 * i] = hearth__load_acquire(&list->top.head);
         heads[2 * i + 1] = hearth__load_acquire(&list->below.head);
         if (!hearth__io_heads_empty(heads[2 * i], heads[2 * i + 1]))
             return false;
     }
-    for (unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct hearth__io_list *list =
-            hearth__io_list_of(arena, want->size_class + i, want->alignment_log);
+            hearth__io_list_of(arena, want->size_class + (unsigned)i, want->alignment_log);
         if (hearth__load_acquire(&list->top.head) != heads[2 * i] ||
             hearth__load_acquire(&list->below.head) != heads[2 * i + 1])
             return false;

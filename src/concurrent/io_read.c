@@ -236,7 +236,7 @@ const char *hearth__io_check(struct hearth_io *arena)
     hearth__io_read(arena, &now);
     count_lists(arena->lists, HEARTH__IO_LIST_STRIDE, HEARTH__CLASS_COUNT, &slots, &bytes);
     count_lists(hearth__load_acquire(&arena->aligned), 1,
-                (size_t)HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT, &slots, &bytes);
+                HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT, &slots, &bytes);
     int64_t credit = hearth__load_relaxed(&arena->credit);
     const struct hearth__io_cache *cache = hearth__load_acquire(&arena->caches);
     for (; cache != NULL; cache = cache->next_in_arena) {

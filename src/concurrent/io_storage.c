@@ -176,7 +176,7 @@ static enum hearth_status prepare_aligned(struct hearth__io_access *access)
     if (segment == NULL)
         return HEARTH_NO_MEMORY;
     struct hearth__io_list *lists = hearth__segment_core(segment);
-    for (size_t i = 0; i < (size_t)HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i++) {
+    for (size_t i = 0; i < HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i++) {
         hearth__stack_init(&lists[i].top);
         hearth__stack_init(&lists[i].below);
     }
