@@ -133,7 +133,7 @@ static void exchange(struct worker *self, uint64_t draw)
 static void write_cold(uint64_t *random)
 {
     uint64_t draw = stress_next(random);
-    for (unsigned i = 0; i < 32; i++)
+    for (uint64_t i = 0; i < 32; i++)
         atomic_store_explicit(&cold[(draw + i * 32771) % COLD_WORDS], draw, memory_order_relaxed);
 }
 
@@ -249,8 +249,9 @@ static void check_quiet(void)
 
 static void one_round(uint64_t number, struct worker *sum, struct trimmer *trims)
 {
-    pthread_t threads[THREADS_MAX], trimming[TRIMMERS];
-    struct worker workers[THREADS_MAX];
+    pthread_t threads[THREADS_MAX] = {0};
+    pthread_t trimming[TRIMMERS] = {0};
+    struct worker workers[THREADS_MAX] = {{.number = 0}};
     struct trimmer trimmers[TRIMMERS] = {{0}};
     struct stress_lender lender = {0};
     struct hearth_io_options arena_options = HEARTH_IO_OPTIONS_INIT;

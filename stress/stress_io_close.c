@@ -18,6 +18,8 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ITEMS 24
@@ -228,12 +230,13 @@ static void one_round(uint64_t *random)
 static size_t resident(void)
 {
 #if !defined(HEARTH__THREAD_SANITIZER) && !defined(__SANITIZE_ADDRESS__)
-    size_t pages = 0;
+    char line[128] = "";
     FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL || fscanf(file, "%*s %zu", &pages) != 1)
-        pages = 0;
-    if (file != NULL)
-        fclose(file);
+    if (file == NULL)
+        return 0;
+    const char *second = fgets(line, sizeof line, file) == NULL ? NULL : strchr(line, ' ');
+    fclose(file);
+    size_t pages = second == NULL ? 0 : strtoul(second, NULL, 10);
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 #else
     return 0; /* the sanitizer's own */

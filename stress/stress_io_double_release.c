@@ -25,6 +25,7 @@
 
 enum kind { RELEASE_BOTH, RELEASE_ANEW, FREE_BOTH, FREE_EXPORT, KINDS };
 
+/* Not sorted by size: what belongs together stands together. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct pair {
     struct hearth_io *arena;
     struct hearth_lease batch[BATCH];
@@ -165,14 +166,14 @@ int main(int argc, char **argv)
     uint64_t collisions = 0;
     options = stress_parse(argc, argv, "stress_io_double_release", 4);
     unsigned count = options.threads < 2 ? 1 : options.threads / 2;
-    for (unsigned i = 0; i < count; i++) {
-        pairs[i].number = i;
+    for (size_t i = 0; i < count; i++) {
+        pairs[i].number = (unsigned)i;
         pairs[i].arena =
             stress_io_open(&lenders[i], (struct hearth_io_options)HEARTH_IO_OPTIONS_INIT);
         pthread_create(&threads[2 * i], NULL, lead, &pairs[i]);
         pthread_create(&threads[2 * i + 1], NULL, follow, &pairs[i]);
     }
-    for (unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         pthread_join(threads[2 * i], NULL);
         pthread_join(threads[2 * i + 1], NULL);
         stress_io_home(pairs[i].arena);

@@ -254,8 +254,8 @@ static uint64_t fork_again_and_again(void)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS_MAX];
-    struct worker workers[THREADS_MAX];
+    pthread_t threads[THREADS_MAX] = {0};
+    struct worker workers[THREADS_MAX] = {{.random = 0}};
     struct stress_lender lender = {0};
     uint64_t operations = 0;
     options = stress_parse(argc, argv, "stress_io_fork", 3);

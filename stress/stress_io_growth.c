@@ -151,6 +151,8 @@ static void one_round(uint64_t number)
     struct stress_lender lender = {0};
     unsigned producers = number % 4 < 2 ? 1 : options.threads;
     unsigned consumers = number % 2 == 0 ? 1 : options.threads;
+    if (producers == 0)
+        return; /* the options do not allow it; the analyzer does not know */
     size = sizes[number % (sizeof sizes / sizeof *sizes)];
     arena = stress_io_open(&lender, (struct hearth_io_options)HEARTH_IO_OPTIONS_INIT);
     atomic_store_explicit(&most_in_flight, 0, memory_order_relaxed);
