@@ -35,8 +35,8 @@
 #define CHILD_SECONDS 10
 #endif
 
-/* AddressSanitizer's heap does not survive a fork among threads: there, pages from mmap. */
-#ifdef __SANITIZE_ADDRESS__
+/* The sanitizers' heaps do not survive a fork among threads: there, pages from mmap. */
+#if defined(__SANITIZE_ADDRESS__) || defined(HEARTH__THREAD_SANITIZER)
 #define LENDER(lender) ((void)(lender), (struct stress_lender *)NULL)
 #else
 #define LENDER(lender) (lender)
