@@ -17,7 +17,7 @@
  * All calls may be made from any thread, attached or not, from thread-exit destructors, atexit
  * handlers and forked children. alloc, free, export, retain and release are lock-free outside the
  * backing and a thread's first call; with deadline waiters present a return takes their queue's
- * lock. create, destroy, trim, set_retention_cap, tick and the last unref may wait for a grace
+ * lock. create, destroy, trim, tick and the last unref may wait for a grace
  * period; they answer BUSY (unref defers the work) when called inside an RCU read section of the
  * caller's own. No other call waits for one.
  */
@@ -153,8 +153,8 @@ HEARTH_API enum hearth_status hearth_io_tick(void);
  * reuse ratio is there, else from the backing. It never waits for returns.
  * Thread: any. Progress: lock-free on a hit; a miss calls the backing.
  * Ownership: see hearth_alloc().
- * Returns OVERFLOW, NO_MEMORY (the backing refused, or live_limit), NO_SLOT, CLOSED, BUSY
- * (re-entered from a signal handler), INVALID (a NULL argument).
+ * Returns OVERFLOW, NO_MEMORY (the backing refused, or live_limit), NO_SLOT, CLOSED, INVALID (a NULL
+ * argument).
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_io_alloc(struct hearth_io *io, size_t size,
                                                                struct hearth_buf **buf);

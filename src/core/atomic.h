@@ -41,9 +41,6 @@
 #define hearth__cas_weak_acq_rel(object, expected, desired)                                        \
     atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_acq_rel,   \
                                           memory_order_acquire)
-#define hearth__cas_release(object, expected, desired)                                             \
-    atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_release, \
-                                            memory_order_relaxed)
 #define hearth__cas_acquire(object, expected, desired)                                             \
     atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acquire, \
                                             memory_order_relaxed)
