@@ -200,7 +200,7 @@ void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
     for (const struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next)
         retained -= hearth__buf_capacity(buf); /* on its way out already */
     while (retained > limit) {
-        struct hearth_buf *victim = arena->store->ops->evict(arena->store);
+        struct hearth_buf *victim = arena->store->ops->evict(arena->store, UINT64_MAX);
         if (victim == NULL)
             return;
         retained -= hearth__buf_capacity(victim);

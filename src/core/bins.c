@@ -120,17 +120,31 @@ static void older_tail(struct hearth__bin_set *set, struct hearth__bin_set **bes
     }
 }
 
-static struct hearth_buf *bins_evict(struct hearth__store *store)
+/* The least recently given slot, and the set it is in; NULL when the store is empty. */
+static struct hearth_buf *oldest_tail(struct hearth__bins *bins, struct hearth__bin_set **set)
 {
-    struct hearth__bins *bins = bins_of(store);
-    struct hearth__bin_set *set = NULL;
-    struct hearth_buf *victim = NULL;
-    older_tail(&bins->normal, &set, &victim);
+    struct hearth_buf *oldest = NULL;
+    older_tail(&bins->normal, set, &oldest);
     for (unsigned i = 0; bins->aligned != NULL && i < HEARTH__ALIGNED_SETS; i++)
-        older_tail(&bins->aligned[i], &set, &victim);
-    if (victim != NULL)
-        unlink_oldest(&set->bins[victim->size_class]);
+        older_tail(&bins->aligned[i], set, &oldest);
+    return oldest;
+}
+
+static struct hearth_buf *bins_evict(struct hearth__store *store, uint64_t before)
+{
+    struct hearth__bin_set *set = NULL;
+    struct hearth_buf *victim = oldest_tail(bins_of(store), &set);
+    if (victim == NULL || hearth__load_relaxed(&victim->stamp) >= before)
+        return NULL;
+    unlink_oldest(&set->bins[victim->size_class]);
     return victim;
+}
+
+static uint64_t bins_oldest(struct hearth__store *store)
+{
+    struct hearth__bin_set *set = NULL;
+    const struct hearth_buf *oldest = oldest_tail(bins_of(store), &set);
+    return oldest == NULL ? UINT64_MAX : hearth__load_relaxed(&oldest->stamp);
 }
 
 static void count_set(const struct hearth__bin_set *set, size_t *slots, size_t *bytes)
@@ -158,6 +172,7 @@ const struct hearth__store_ops hearth__bins_ops = {
     .take_largest = bins_take_largest,
     .give = bins_give,
     .evict = bins_evict,
+    .oldest = bins_oldest,
     .count = bins_count,
 };
 

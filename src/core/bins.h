@@ -6,7 +6,7 @@
  * Larger alignments have lists of their own, keyed by (class, log2 alignment), in a metadata segment
  * that is taken with the first such request.
  *
- *               take  give  evict  count       'X': the caller excludes (the owner's section)
+ *               take  give  evict  count  ...  'X': the caller excludes (the owner's section)
  *     take       X     X     X      X
  *     ...        X     X     X      X
  */

@@ -13,6 +13,7 @@
 #include "core/buf.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* What is wanted: already rounded, so that classes can be compared. */
 struct hearth__want {
@@ -32,8 +33,11 @@ struct hearth__store_ops {
     struct hearth_buf *(*take_largest)(struct hearth__store *store);
     /* Keep a slot whose storage is free. Its stamp is set. O(1). */
     void (*give)(struct hearth__store *store, struct hearth_buf *buf);
-    /* Take the least recently given slot off the store, or NULL. O(classes). */
-    struct hearth_buf *(*evict)(struct hearth__store *store);
+    /* Take the least recently given slot off the store if its stamp is below `before` (UINT64_MAX:
+     * whatever it is), or NULL. O(classes). */
+    struct hearth_buf *(*evict)(struct hearth__store *store, uint64_t before);
+    /* The stamp of the least recently given slot, or UINT64_MAX when there is none. O(classes). */
+    uint64_t (*oldest)(struct hearth__store *store);
     /* Slots and bytes kept, by walking them: for invariant checks and tests. */
     void (*count)(const struct hearth__store *store, size_t *slots, size_t *bytes);
 };

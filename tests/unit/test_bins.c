@@ -52,6 +52,21 @@ static struct hearth_buf *take(unsigned first, unsigned last)
     return take_aligned(first, last, HEARTH__ALIGNMENT_LOG_MIN);
 }
 
+static struct hearth_buf *evict_before(uint64_t before)
+{
+    return bins.store.ops->evict(&bins.store, before);
+}
+
+static struct hearth_buf *evict(void)
+{
+    return evict_before(UINT64_MAX);
+}
+
+static uint64_t oldest(void)
+{
+    return bins.store.ops->oldest(&bins.store);
+}
+
 static void assert_count(size_t slots, size_t bytes)
 {
     size_t slots_now = 99;
@@ -66,7 +81,8 @@ Test(bins, empty_gives_nothing, .init = start)
     cr_assert_null(take(0, HEARTH__CLASS_COUNT - 1));
     cr_assert_null(take_aligned(0, HEARTH__CLASS_COUNT - 1, 12));
     cr_assert_null(bins.store.ops->take_largest(&bins.store));
-    cr_assert_null(bins.store.ops->evict(&bins.store));
+    cr_assert_null(evict());
+    cr_assert_eq(oldest(), UINT64_MAX);
     assert_count(0, 0);
 }
 
@@ -117,12 +133,12 @@ ParameterizedTest(unsigned *class_index, bins, every_bit_of_the_map, .init = sta
     buf = give(at, 2);
     cr_assert_eq(take(at, last), buf);
     buf = give(at, 3);
-    cr_assert_eq(bins.store.ops->evict(&bins.store), buf);
+    cr_assert_eq(evict(), buf);
     cr_assert_null(take(0, last));
     buf = give(at, 4);
     cr_assert_eq(bins.store.ops->take_largest(&bins.store), buf);
     cr_assert_null(take(0, last));
-    cr_assert_null(bins.store.ops->evict(&bins.store));
+    cr_assert_null(evict());
 }
 
 Test(bins, takes_across_words_of_the_map, .init = start)
@@ -140,8 +156,8 @@ Test(bins, evicts_by_stamp_across_classes, .init = start)
         give(100, 10), give(5, 11), give(100, 12), give(63, 13), give(64, 14), give(5, 15),
     };
     for (size_t i = 0; i < COUNT_OF(order); i++)
-        cr_assert_eq(bins.store.ops->evict(&bins.store), order[i], "victim %zu", i);
-    cr_assert_null(bins.store.ops->evict(&bins.store));
+        cr_assert_eq(evict(), order[i], "victim %zu", i);
+    cr_assert_null(evict());
 }
 
 Test(bins, evicts_by_stamp_across_alignments, .init = start)
@@ -152,7 +168,7 @@ Test(bins, evicts_by_stamp_across_alignments, .init = start)
         give_aligned(80, 12, 4), give_aligned(10, 12, 5), give_aligned(0, 6, 6),
     };
     for (size_t i = 0; i < COUNT_OF(order); i++)
-        cr_assert_eq(bins.store.ops->evict(&bins.store), order[i], "victim %zu", i);
+        cr_assert_eq(evict(), order[i], "victim %zu", i);
     hearth__bins_fini(&bins);
 }
 
@@ -161,12 +177,31 @@ Test(bins, eviction_takes_the_tail_and_reuse_the_head, .init = start)
     struct hearth_buf *a = give(7, 1);
     struct hearth_buf *b = give(7, 2);
     struct hearth_buf *c = give(7, 3);
-    cr_assert_eq(bins.store.ops->evict(&bins.store), a);
+    cr_assert_eq(evict(), a);
     cr_assert_eq(take(7, 7), c);
-    cr_assert_eq(bins.store.ops->evict(&bins.store), b);
+    cr_assert_eq(evict(), b);
     cr_assert_null(take(7, 7));
     struct hearth_buf *d = give(7, 4);
     cr_assert_eq(take(7, 7), d, "the list works on after it was empty");
+}
+
+Test(bins, evicts_only_what_is_old_enough, .init = start)
+{
+    add_aligned();
+    struct hearth_buf *a = give(100, 10);
+    struct hearth_buf *b = give_aligned(30, 12, 11);
+    struct hearth_buf *c = give(100, 12);
+    cr_assert_eq(oldest(), 10);
+    cr_assert_null(evict_before(0));
+    cr_assert_null(evict_before(10), "below, not at");
+    cr_assert_eq(evict_before(11), a);
+    cr_assert_eq(oldest(), 11);
+    cr_assert_null(evict_before(11));
+    cr_assert_eq(evict_before(13), b);
+    cr_assert_eq(take(100, 100), c);
+    cr_assert_eq(oldest(), UINT64_MAX, "what was taken is not old");
+    cr_assert_null(evict_before(13));
+    hearth__bins_fini(&bins);
 }
 
 Test(bins, take_largest_looks_everywhere, .init = start)
@@ -243,18 +278,25 @@ Test(bins, agrees_with_an_array, .init = start)
         }
         unsigned last = class_index + 8 < HEARTH__CLASS_COUNT ? class_index + 8 : 222;
         size_t expected = count;
-        bool evict = random_next(&random) % 4 == 0;
+        bool evicts = random_next(&random) % 4 == 0;
+        bool by_age = random_next(&random) % 2 == 0;
+        uint64_t age = random_next(&random) % (step < 2048 ? step : 2048);
+        uint64_t before = by_age ? step - age : UINT64_MAX;
         for (size_t i = 0; i < count; i++) {
             bool fits = kept[i]->size_class >= class_index && kept[i]->size_class <= last;
             bool better = expected == count || kept[i]->size_class < kept[expected]->size_class ||
                           (kept[i]->size_class == kept[expected]->size_class &&
                            kept[i]->stamp > kept[expected]->stamp);
             bool older = expected == count || kept[i]->stamp < kept[expected]->stamp;
-            if (evict ? older : fits && better)
+            if (evicts ? older : fits && better)
                 expected = i;
         }
-        struct hearth_buf *got =
-            evict ? bins.store.ops->evict(&bins.store) : take(class_index, last);
+        if (evicts) {
+            cr_assert_eq(oldest(), expected == count ? UINT64_MAX : kept[expected]->stamp);
+            if (expected != count && kept[expected]->stamp >= before)
+                expected = count;
+        }
+        struct hearth_buf *got = evicts ? evict_before(before) : take(class_index, last);
         cr_assert_eq(got, expected == count ? NULL : kept[expected], "step %zu", (size_t)step);
         if (got == NULL)
             continue;

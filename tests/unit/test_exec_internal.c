@@ -258,7 +258,7 @@ Test(exec_internal, the_store_holds_what_is_retained)
     cr_assert_eq(hearth__class_size(want.last_class), 512, "four times the rounded request");
     cr_assert_eq(ops->take(arena->store, &want), small);
     ops->give(arena->store, small);
-    cr_assert_eq(ops->evict(arena->store), small, "its stamp is the oldest");
+    cr_assert_eq(ops->evict(arena->store, UINT64_MAX), small, "its stamp is the oldest");
     ops->give(arena->store, small);
     cr_assert_eq(ops->take_largest(arena->store), large);
     ops->give(arena->store, large);
