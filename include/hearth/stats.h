@@ -183,7 +183,20 @@ HEARTH_API enum hearth_status hearth_page_stats(enum hearth_scope scope,
  *     slots:N            slots of an arena
  *     backing:NAME       jemalloc or mmap
  *     huge_pages:MODE    default, on or off
- *     debug:FLAGS        poison (flags joined by +)
+ *     debug:FLAGS        poison, quarantine, guard, sites, abort (joined by +); docs/debug.md
+ *
+ * and for services:
+ *
+ *     ceiling:SIZE       bytes retained in all arenas together ("unbounded" lifts it)
+ *     ceiling_percent:N  1 to 100, of the control group's memory limit
+ *     grant:SIZE         credit taken from the ceiling at a time
+ *     exec_floor:SIZE    retained execution bytes that the I/O arena never evicts
+ *     io_floor:SIZE      retained I/O bytes that execution arenas never evict
+ *     live_limit:SIZE    bytes live and leased in all arenas together ("unbounded" lifts it)
+ *     exhaustion:POLICY  grow, fail or wait
+ *     age_ms:N           milliseconds, or never; 0: the default
+ *     age_runs:N         runs, or never; 0: the default
+ *     maintenance:MODE   on or off: whether a thread may be started for it
  *
  * Nothing is applied. `message`, if not NULL, receives one line that names the bad key or value and
  * what would be right, or an empty string.

@@ -5,15 +5,16 @@
 
 #include <hearth/allocator.h>
 #include <hearth/backing.h>
+#include <hearth/service.h>
 #include <hearth/stats.h>
 
-#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REUSE_RATIO_MAX 1024u
-#define MESSAGE_BYTES 256
+#define MESSAGE_BYTES 512
 
 /* A piece of the text: not terminated. */
 struct span {
@@ -76,36 +77,59 @@ static bool parse_size(struct span text, size_t *bytes)
     return true;
 }
 
-static bool set_exec_cap(struct hearth__conf *conf, struct span value)
+struct key {
+    const char *name;
+    bool (*set)(struct hearth__conf *conf, const struct key *key, struct span value);
+    const char *expects;
+    size_t member; /* offsets in struct hearth__conf */
+    size_t has;
+    uint32_t least; /* of a size or a number */
+    uint32_t most;  /* of a number */
+};
+
+static void *member(struct hearth__conf *conf, size_t offset)
 {
-    conf->has_exec_cap = true;
-    return parse_size(value, &conf->exec_cap);
+    return (char *)conf + offset;
 }
 
-static bool set_io_cap(struct hearth__conf *conf, struct span value)
+/* A number of bytes, or HEARTH_UNBOUNDED. */
+static bool set_bound(struct hearth__conf *conf, const struct key *key, struct span value)
 {
-    conf->has_io_cap = true;
-    return parse_size(value, &conf->io_cap);
-}
-
-static bool set_reuse_ratio(struct hearth__conf *conf, struct span value)
-{
-    uint64_t ratio = 0;
-    if (!parse_number(value, &ratio) || ratio < 1 || ratio > REUSE_RATIO_MAX)
+    size_t bytes;
+    if (!parse_size(value, &bytes) || bytes < key->least)
         return false;
-    conf->has_reuse_ratio = true;
-    conf->reuse_ratio = (uint32_t)ratio;
+    *(bool *)member(conf, key->has) = true;
+    *(size_t *)member(conf, key->member) = bytes;
     return true;
 }
 
-static bool set_slots(struct hearth__conf *conf, struct span value)
+static bool set_bytes(struct hearth__conf *conf, const struct key *key, struct span value)
 {
-    conf->has_slots = true;
-    return parse_size(value, &conf->slots) && conf->slots != 0;
+    return !span_is(value, "unbounded") && set_bound(conf, key, value);
 }
 
-static bool set_backing(struct hearth__conf *conf, struct span value)
+static bool set_number(struct hearth__conf *conf, const struct key *key, struct span value)
 {
+    uint64_t number = 0;
+    if (!parse_number(value, &number) || number < key->least || number > key->most)
+        return false;
+    *(bool *)member(conf, key->has) = true;
+    *(uint32_t *)member(conf, key->member) = (uint32_t)number;
+    return true;
+}
+
+static bool set_age(struct hearth__conf *conf, const struct key *key, struct span value)
+{
+    if (!span_is(value, "never"))
+        return set_number(conf, key, value);
+    *(bool *)member(conf, key->has) = true;
+    *(uint32_t *)member(conf, key->member) = HEARTH_AGE_NEVER;
+    return true;
+}
+
+static bool set_backing(struct hearth__conf *conf, const struct key *key, struct span value)
+{
+    (void)key;
     if (span_is(value, "jemalloc"))
         conf->backing = HEARTH__CONF_BACKING_JEMALLOC;
     else if (span_is(value, "mmap"))
@@ -115,8 +139,9 @@ static bool set_backing(struct hearth__conf *conf, struct span value)
     return true;
 }
 
-static bool set_huge_pages(struct hearth__conf *conf, struct span value)
+static bool set_huge_pages(struct hearth__conf *conf, const struct key *key, struct span value)
 {
+    (void)key;
     conf->has_huge_pages = true;
     if (span_is(value, "default"))
         conf->huge_pages = HEARTH_HUGE_PAGES_DEFAULT;
@@ -129,28 +154,67 @@ static bool set_huge_pages(struct hearth__conf *conf, struct span value)
     return true;
 }
 
-static bool set_debug(struct hearth__conf *conf, struct span value)
+static bool set_maintenance(struct hearth__conf *conf, const struct key *key, struct span value)
 {
+    (void)key;
+    conf->has_maintenance = true;
+    conf->maintenance = span_is(value, "on");
+    return conf->maintenance || span_is(value, "off");
+}
+
+static bool set_exhaustion(struct hearth__conf *conf, const struct key *key, struct span value)
+{
+    (void)key;
+    conf->has_exhaustion = true;
+    if (span_is(value, "grow"))
+        conf->exhaustion = HEARTH_EXHAUSTION_GROW;
+    else if (span_is(value, "fail"))
+        conf->exhaustion = HEARTH_EXHAUSTION_FAIL;
+    else if (span_is(value, "wait"))
+        conf->exhaustion = HEARTH_EXHAUSTION_WAIT;
+    else
+        return false;
+    return true;
+}
+
+static bool set_debug(struct hearth__conf *conf, const struct key *key, struct span value)
+{
+    static const char *const flags[] = {"poison", "quarantine", "guard", "sites", "abort"};
+    (void)key;
     while (value.at != NULL) {
-        if (!span_is(span_cut(&value, '+'), "poison"))
+        struct span flag = span_cut(&value, '+');
+        size_t i = 0;
+        while (i < sizeof flags / sizeof flags[0] && !span_is(flag, flags[i]))
+            i++;
+        if (i == sizeof flags / sizeof flags[0])
             return false;
-        conf->debug |= HEARTH__DEBUG_POISON;
+        conf->debug |= HEARTH__DEBUG_POISON << i;
     }
     return true;
 }
 
-static const struct key {
-    const char *name;
-    bool (*set)(struct hearth__conf *conf, struct span value);
-    const char *expects;
-} keys[] = {
-    {"exec_cap", set_exec_cap, "bytes such as 512M, or unbounded"},
-    {"io_cap", set_io_cap, "bytes such as 512M, or unbounded"},
-    {"reuse_ratio", set_reuse_ratio, "a number from 1 to 1024"},
-    {"slots", set_slots, "a number of at least 1"},
-    {"backing", set_backing, "jemalloc or mmap"},
-    {"huge_pages", set_huge_pages, "default, on or off"},
-    {"debug", set_debug, "poison"},
+#define MEMBER(name) offsetof(struct hearth__conf, name), offsetof(struct hearth__conf, has_##name)
+#define BOUND "bytes such as 512M, or unbounded"
+#define AGE "a number below 4294967295, or never"
+
+static const struct key keys[] = {
+    {"exec_cap", set_bound, BOUND, MEMBER(exec_cap), 0, 0},
+    {"io_cap", set_bound, BOUND, MEMBER(io_cap), 0, 0},
+    {"ceiling", set_bound, BOUND, MEMBER(ceiling), 0, 0},
+    {"ceiling_percent", set_number, "a number from 1 to 100", MEMBER(ceiling_percent), 1, 100},
+    {"grant", set_bytes, "bytes such as 1M, at least 1", MEMBER(grant), 1, 0},
+    {"exec_floor", set_bytes, "bytes such as 64M", MEMBER(exec_floor), 0, 0},
+    {"io_floor", set_bytes, "bytes such as 64M", MEMBER(io_floor), 0, 0},
+    {"live_limit", set_bound, BOUND ", at least 1", MEMBER(live_limit), 1, 0},
+    {"exhaustion", set_exhaustion, "grow, fail or wait", 0, 0, 0, 0},
+    {"age_ms", set_age, AGE, MEMBER(age_ms), 0, HEARTH_AGE_NEVER - 1},
+    {"age_runs", set_age, AGE, MEMBER(age_runs), 0, HEARTH_AGE_NEVER - 1},
+    {"maintenance", set_maintenance, "on or off", 0, 0, 0, 0},
+    {"reuse_ratio", set_number, "a number from 1 to 1024", MEMBER(reuse_ratio), 1, REUSE_RATIO_MAX},
+    {"slots", set_bound, "a number of at least 1", MEMBER(slots), 1, 0},
+    {"backing", set_backing, "jemalloc or mmap", 0, 0, 0, 0},
+    {"huge_pages", set_huge_pages, "default, on or off", 0, 0, 0, 0},
+    {"debug", set_debug, "poison, quarantine, guard, sites and abort, joined by +", 0, 0, 0, 0},
 };
 
 #define KEY_COUNT (sizeof keys / sizeof keys[0])
@@ -182,10 +246,11 @@ enum hearth_status hearth__conf_parse(const char *text, struct hearth__conf *con
         const char *problem = NULL;
         if (key == NULL)
             problem = "unknown key; known are exec_cap, io_cap, reuse_ratio, slots, backing, "
-                      "huge_pages and debug";
+                      "huge_pages, debug, ceiling, ceiling_percent, grant, exec_floor, io_floor, "
+                      "live_limit, exhaustion, age_ms, age_runs and maintenance";
         else if ((seen & 1u << (key - keys)) != 0)
             problem = "given twice; once is allowed";
-        else if (value.at == NULL || !key->set(&parsed, value))
+        else if (value.at == NULL || !key->set(&parsed, key, value))
             problem = key->expects;
         if (problem != NULL) {
             snprintf(message, bytes, "HEARTH_CONF: \"%.*s\": %s%s", (int)pair.length, pair.at,

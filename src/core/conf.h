@@ -15,18 +15,34 @@ enum hearth__conf_backing {
     HEARTH__CONF_BACKING_MMAP,
 };
 
-/* Debug flags. */
-#define HEARTH__DEBUG_POISON 1u
+/* Debug flags; see docs/debug.md. */
+#define HEARTH__DEBUG_POISON 1u     /* patterns in free and in fresh storage */
+#define HEARTH__DEBUG_QUARANTINE 2u /* returned storage waits before it is used again */
+#define HEARTH__DEBUG_GUARD 4u      /* inaccessible pages around storage */
+#define HEARTH__DEBUG_SITES 8u      /* where and when buffers were taken */
+#define HEARTH__DEBUG_ABORT 16u     /* a misuse aborts */
 
 struct hearth__conf {
     /* Which of the members below were given. */
     bool has_exec_cap, has_io_cap, has_reuse_ratio, has_slots, has_huge_pages;
+    bool has_ceiling, has_live_limit, has_grant, has_exec_floor, has_io_floor;
+    bool has_age_ms, has_age_runs, has_maintenance, has_exhaustion, has_ceiling_percent;
+    bool maintenance; /* whether a thread for it may be started */
     size_t exec_cap;
     size_t io_cap;
     size_t slots;
+    size_t ceiling;
+    size_t live_limit;
+    size_t grant;
+    size_t exec_floor;
+    size_t io_floor;
     uint32_t reuse_ratio;
     uint32_t huge_pages; /* enum hearth_huge_pages */
-    uint32_t debug;      /* HEARTH__DEBUG_* */
+    uint32_t age_ms;     /* or HEARTH_AGE_NEVER */
+    uint32_t age_runs;   /* or HEARTH_AGE_NEVER */
+    uint32_t exhaustion; /* enum hearth_exhaustion */
+    uint32_t ceiling_percent;
+    uint32_t debug; /* HEARTH__DEBUG_* */
     enum hearth__conf_backing backing;
 };
 

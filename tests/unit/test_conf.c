@@ -3,13 +3,15 @@
 #include "core/conf.h"
 #include "support.h"
 
+#include <hearth/service.h>
 #include <hearth/stats.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct hearth__conf conf;
-static char message[256];
+static char message[512];
 
 static void parse(const char *text)
 {
@@ -21,8 +23,19 @@ static void parse(const char *text)
 }
 
 static const char *const valid_keys[] = {
-    "exec_cap:1G",  "io_cap:1",      "reuse_ratio:4", "slots:1",
-    "backing:mmap", "huge_pages:on", "debug:poison",  "exec_cap:unbounded",
+    "exec_cap:1G",         "io_cap:1",
+    "reuse_ratio:4",       "slots:1",
+    "backing:mmap",        "huge_pages:on",
+    "debug:poison",        "exec_cap:unbounded",
+    "ceiling:1G",          "ceiling:0",
+    "ceiling:unbounded",   "ceiling_percent:1",
+    "ceiling_percent:100", "grant:1M",
+    "exec_floor:0",        "io_floor:64M",
+    "live_limit:1",        "live_limit:unbounded",
+    "exhaustion:grow",     "age_ms:0",
+    "age_ms:never",        "age_runs:256",
+    "age_runs:never",      "maintenance:on",
+    "debug:guard",
 };
 
 Test(conf, each_key_alone_is_valid)
@@ -40,6 +53,10 @@ Test(conf, nothing_is_set_by_nothing)
         parse(empty[i]);
         cr_assert_not(conf.has_exec_cap || conf.has_io_cap || conf.has_reuse_ratio ||
                       conf.has_slots || conf.has_huge_pages);
+        cr_assert_not(conf.has_ceiling || conf.has_live_limit || conf.has_grant ||
+                      conf.has_exec_floor || conf.has_io_floor || conf.has_age_ms ||
+                      conf.has_age_runs || conf.has_maintenance || conf.has_exhaustion ||
+                      conf.has_ceiling_percent);
         cr_assert_eq(conf.backing, HEARTH__CONF_BACKING_UNSET);
         cr_assert_eq(conf.debug, 0);
     }
@@ -58,6 +75,49 @@ Test(conf, all_keys_together)
     cr_assert_eq(conf.backing, HEARTH__CONF_BACKING_JEMALLOC);
     cr_assert_eq(conf.huge_pages, HEARTH_HUGE_PAGES_OFF);
     cr_assert_eq(conf.debug, HEARTH__DEBUG_POISON);
+}
+
+Test(conf, keys_of_the_service)
+{
+    parse("ceiling:2G,ceiling_percent:75,grant:256K,exec_floor:3M,io_floor:4M,live_limit:5G,"
+          "exhaustion:wait,age_ms:1500,age_runs:12,maintenance:off");
+    cr_assert(conf.has_ceiling && conf.has_ceiling_percent && conf.has_grant &&
+              conf.has_exec_floor && conf.has_io_floor && conf.has_live_limit &&
+              conf.has_exhaustion && conf.has_age_ms && conf.has_age_runs && conf.has_maintenance);
+    cr_assert_not(conf.has_exec_cap || conf.has_io_cap);
+    assert_size(conf.ceiling, (size_t)2 << 30);
+    assert_size(conf.ceiling_percent, 75);
+    assert_size(conf.grant, 256 * KIB);
+    assert_size(conf.exec_floor, 3 * MIB);
+    assert_size(conf.io_floor, 4 * MIB);
+    assert_size(conf.live_limit, (size_t)5 << 30);
+    cr_assert_eq(conf.exhaustion, HEARTH_EXHAUSTION_WAIT);
+    cr_assert_eq(conf.age_ms, 1500);
+    cr_assert_eq(conf.age_runs, 12);
+    cr_assert_not(conf.maintenance);
+    parse("exhaustion:fail,age_ms:never,age_runs:4294967294,maintenance:on,ceiling:unbounded");
+    cr_assert_eq(conf.exhaustion, HEARTH_EXHAUSTION_FAIL);
+    cr_assert_eq(conf.age_ms, HEARTH_AGE_NEVER);
+    cr_assert_eq(conf.age_runs, UINT32_MAX - 1);
+    cr_assert(conf.maintenance);
+    assert_size(conf.ceiling, HEARTH_UNBOUNDED);
+    parse("exhaustion:grow");
+    cr_assert(conf.has_exhaustion);
+    cr_assert_eq(conf.exhaustion, HEARTH_EXHAUSTION_GROW);
+}
+
+Test(conf, debug_flags)
+{
+    static const char *const names[] = {"poison", "quarantine", "guard", "sites", "abort"};
+    char text[64];
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        snprintf(text, sizeof text, "debug:%s", names[i]);
+        parse(text);
+        cr_assert_eq(conf.debug, 1u << i, "%s", text);
+    }
+    parse("debug:poison+quarantine+guard+sites+abort");
+    cr_assert_eq(conf.debug, HEARTH__DEBUG_POISON | HEARTH__DEBUG_QUARANTINE | HEARTH__DEBUG_GUARD |
+                                 HEARTH__DEBUG_SITES | HEARTH__DEBUG_ABORT);
 }
 
 Test(conf, sizes)
@@ -132,7 +192,29 @@ static const struct mistake {
     {"huge_pages:yes", "huge_pages:yes"},
     {"debug:", "debug"},
     {"debug:poison+", "debug:poison+"},
-    {"debug:poison+guard", "debug:poison+guard"},
+    {"debug:poison+guards", "debug:poison+guards"},
+    {"debug:poison+guard+", "debug:poison+guard+"},
+    {"debug:+abort", "debug:+abort"},
+    {"debug:never", "debug:never"},
+    {"ceiling:", "ceiling"},
+    {"ceiling:lots", "ceiling:lots"},
+    {"ceiling_percent:0", "ceiling_percent:0"},
+    {"ceiling_percent:101", "ceiling_percent:101"},
+    {"ceiling_percent:50%", "ceiling_percent:50%"},
+    {"grant:0", "grant:0"},
+    {"grant:unbounded", "grant:unbounded"},
+    {"exec_floor:unbounded", "exec_floor:unbounded"},
+    {"io_floor:-1", "io_floor:-1"},
+    {"live_limit:0", "live_limit:0"},
+    {"exhaustion:block", "exhaustion:block"},
+    {"exhaustion:", "exhaustion"},
+    {"age_ms:4294967295", "age_ms:4294967295"},
+    {"age_ms:10s", "age_ms:10s"},
+    {"age_runs:always", "age_runs:always"},
+    {"age_runs:", "age_runs"},
+    {"maintenance:yes", "maintenance:yes"},
+    {"maintenance:", "maintenance"},
+    {"ceiling:1,ceiling:1", "ceiling:1"},
     {"exec_Cap:1", "exec_Cap:1"},
     {"exec_capx:1", "exec_capx:1"},
     {"exec_ca:1", "exec_ca:1"},
@@ -184,7 +266,16 @@ Test(conf, messages_say_what_would_be_right)
         {"slots:0", "at least 1"},
         {"backing:x", "jemalloc or mmap"},
         {"huge_pages:x", "on or off"},
-        {"debug:x", "poison"},
+        {"debug:x", "quarantine"},
+        {"ceiling:x", "unbounded"},
+        {"ceiling_percent:x", "1 to 100"},
+        {"grant:0", "at least 1"},
+        {"live_limit:0", "at least 1"},
+        {"exec_floor:x", "64M"},
+        {"exhaustion:x", "grow, fail or wait"},
+        {"age_ms:x", "never"},
+        {"age_runs:x", "never"},
+        {"maintenance:x", "on or off"},
         {"slots:1,slots:1", "twice"},
         {"x:1", "reuse_ratio"},
     };
