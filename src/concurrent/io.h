@@ -318,7 +318,6 @@ void hearth__io_keep(struct hearth__io_access *access, struct hearth_buf *buf);
 
 /* Credit, peak and limits: io_credit.c. */
 
-int64_t hearth__io_units(size_t bytes);
 void hearth__io_credit_init(struct hearth_io *arena, size_t cap);
 void hearth__io_credit_change(struct hearth_io *arena, size_t from, size_t to);
 

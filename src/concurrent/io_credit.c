@@ -30,40 +30,27 @@
 /* Quanta that fit the cap. */
 #define QUANTA 1024
 
-/* Stands for an unbounded cap, in units of 64 bytes: 4 TiB. */
-#define UNITS_MOST ((int64_t)1 << 36)
-
-/* Room in a weight for the counts of the buffers: they must not eat into the bytes. */
-#define COUNT_ROOM (((int64_t)1 << HEARTH__WEIGHT_COUNT_BITS) - 1)
-
-int64_t hearth__io_units(size_t bytes)
-{
-    size_t units = bytes / HEARTH__WEIGHT_UNIT;
-    int64_t capped = units > (size_t)UNITS_MOST ? UNITS_MOST : (int64_t)units;
-    return (capped << HEARTH__WEIGHT_COUNT_BITS) + COUNT_ROOM;
-}
-
 /* To the cap that is in force, whoever set it last. */
 static void set_quantum(struct hearth_io *arena)
 {
     size_t cap;
     do {
         cap = hearth__load_relaxed(&arena->retention_cap);
-        hearth__store_relaxed(&arena->quantum, hearth__io_units(cap) / QUANTA);
+        hearth__store_relaxed(&arena->quantum, hearth__units(cap) / QUANTA);
     } while (hearth__load_relaxed(&arena->retention_cap) != cap);
 }
 
 void hearth__io_credit_init(struct hearth_io *arena, size_t cap)
 {
     hearth__store_relaxed(&arena->retention_cap, cap);
-    hearth__store_relaxed(&arena->credit, hearth__io_units(cap));
+    hearth__store_relaxed(&arena->credit, hearth__units(cap));
     set_quantum(arena);
 }
 
 void hearth__io_credit_change(struct hearth_io *arena, size_t from, size_t to)
 {
     set_quantum(arena);
-    (void)hearth__fetch_add_relaxed(&arena->credit, hearth__io_units(to) - hearth__io_units(from));
+    (void)hearth__fetch_add_relaxed(&arena->credit, hearth__units(to) - hearth__units(from));
 }
 
 bool hearth__io_credit_borrow(struct hearth__io_access *access, hearth__weight weight)

@@ -255,7 +255,7 @@ const char *hearth__io_check(struct hearth_io *arena)
     if (held_count(&now) != hearth__load_relaxed(&arena->slots_used))
         return "slots with storage got lost";
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
-    if (credit + (int64_t)hearth__weight_of(slots, bytes) != hearth__io_units(cap))
+    if (credit + (int64_t)hearth__weight_of(slots, bytes) != hearth__units(cap))
         return "credit and what is retained do not add up to the cap";
     return NULL;
 }

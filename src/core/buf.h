@@ -106,6 +106,18 @@ static inline size_t hearth__weight_capacity(hearth__weight weight)
     return (size_t)(weight >> HEARTH__WEIGHT_COUNT_BITS) * HEARTH__WEIGHT_UNIT;
 }
 
+/* Stands for unbounded credit, in units: 4 TiB. */
+#define HEARTH__UNITS_MOST ((int64_t)1 << 36)
+
+/* Bytes as credit, in weights; with room for the counts of the buffers, which must not eat into the
+ * bytes. */
+static inline int64_t hearth__units(size_t bytes)
+{
+    size_t units = bytes / HEARTH__WEIGHT_UNIT;
+    int64_t capped = units > (size_t)HEARTH__UNITS_MOST ? HEARTH__UNITS_MOST : (int64_t)units;
+    return (capped << HEARTH__WEIGHT_COUNT_BITS) + ((int64_t)1 << HEARTH__WEIGHT_COUNT_BITS) - 1;
+}
+
 /* A return by a thread that does not own the arena, packed: {generation : 43, overtaken : 20,
  * queued : 1}. See concurrent/inbox.c. */
 #define HEARTH__QUEUED ((uint64_t)1)
