@@ -267,9 +267,6 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
 
 /* Eviction: io_evict.c. */
 
-/* The monotone clock, for deadlines. */
-uint64_t hearth__io_now_ns(void);
-
 /* Inside, left meanwhile: evict the least recently freed of the shared lists until `bytes` were given back,
  * nothing is left, or the clock passes `deadline` (0: never). Returns bytes; 0 also when another thread is evicting. */
 size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap,

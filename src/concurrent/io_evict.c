@@ -34,9 +34,8 @@
  */
 #include "concurrent/io.h"
 
+#include "core/clock.h"
 #include "core/perturb.h"
-
-#include <time.h>
 
 /* Victims found in one walk. */
 #define VICTIMS_MOST 128u
@@ -45,13 +44,6 @@
 
 /* Slots popped between two looks at the clock, and given back with the section left. */
 #define DRAIN_STEP 32u
-
-uint64_t hearth__io_now_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 /* A slot was evicted and its storage is off: the first half. */
 static void detached(struct hearth_io *arena, struct hearth_buf *buf)
@@ -274,7 +266,7 @@ static size_t evict_bytes(struct hearth__io_access *access, size_t bytes, bool f
                           uint64_t deadline)
 {
     size_t released = 0;
-    while (released < bytes && (deadline == 0 || released == 0 || hearth__io_now_ns() < deadline)) {
+    while (released < bytes && (deadline == 0 || released == 0 || hearth__now_ns() < deadline)) {
         struct victims victims;
         victims.wanted = bytes - released;
         size_t step = evict_some(access, &victims, for_cap);
@@ -363,7 +355,7 @@ static size_t drain_list(struct hearth__io_access *access, struct hearth__io_lis
         }
         give_back(access, segments, count);
     } while (count == DRAIN_STEP && released < bytes &&
-             (deadline == 0 || hearth__io_now_ns() < deadline));
+             (deadline == 0 || hearth__now_ns() < deadline));
     return released;
 }
 
@@ -371,7 +363,7 @@ static size_t drain_list(struct hearth__io_access *access, struct hearth__io_lis
 static bool worth(struct hearth__io_list *list, size_t left, size_t any, uint64_t deadline)
 {
     return left > 0 && !hearth__io_list_empty(list) &&
-           (deadline == 0 || any == 0 || hearth__io_now_ns() < deadline);
+           (deadline == 0 || any == 0 || hearth__now_ns() < deadline);
 }
 
 size_t hearth__io_drain_lists(struct hearth__io_access *access, size_t bytes, uint64_t deadline)

@@ -10,6 +10,7 @@
 
 #include "concurrent/membarrier.h"
 
+#include "core/clock.h"
 #include "core/misuse.h"
 
 #include <string.h>
@@ -66,7 +67,7 @@ enum hearth_status hearth_io_trim_ex(struct hearth_io *arena, size_t goal, uint6
     struct hearth_trim_report made = HEARTH_TRIM_REPORT_INIT;
     if (arena == NULL || (report != NULL && report->size < sizeof report->size))
         return hearth__io_misuse(arena, HEARTH_INVALID, "hearth_io_trim", NULL);
-    uint64_t began = hearth__io_now_ns();
+    uint64_t began = hearth__now_ns();
     uint64_t deadline = budget_ns == 0 ? 0 : began + budget_ns;
     if (deadline < budget_ns)
         deadline = UINT64_MAX;
@@ -82,12 +83,12 @@ enum hearth_status hearth_io_trim_ex(struct hearth_io *arena, size_t goal, uint6
     size_t released = release(arena, goal, deadline);
     made.released_bytes = released;
     made.released_io_bytes = released;
-    if (deadline == 0 || hearth__io_now_ns() < deadline)
+    if (deadline == 0 || hearth__now_ns() < deadline)
         made.purged_bytes = hearth_backing_purge(arena->backing);
     bool evicting = hearth__load_relaxed(&arena->evicting) != 0;
-    if (released < goal && (evicting || (deadline != 0 && hearth__io_now_ns() >= deadline)))
+    if (released < goal && (evicting || (deadline != 0 && hearth__now_ns() >= deadline)))
         made.more = 1;
-    made.elapsed_ns = hearth__io_now_ns() - began;
+    made.elapsed_ns = hearth__now_ns() - began;
     if (report != NULL) {
         fill_report(arena, &made);
         copy_report(&made, report);
