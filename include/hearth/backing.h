@@ -72,6 +72,10 @@ struct hearth_backing_ops {
     void (*release)(void *context, const struct hearth_segment *segment);
     /** Optional. Give back the pages of what was released and is still held. Returns the bytes. */
     size_t (*purge)(void *context);
+    /** Optional. Give back to the kernel the pages of [base, base+length), part of a segment that is
+     *  lent, whose content the borrower no longer needs. Returns the bytes given back. The range
+     *  stays usable; what it reads as is not known. */
+    size_t (*discard)(void *context, void *base, size_t length);
     /** Optional. Fill the page figures (page_events, mapped, unmapped, purged); the calls and the
      *  acquired and released bytes are counted by the library. */
     void (*stats)(void *context, struct hearth_backing_stats *stats);

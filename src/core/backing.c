@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static bool power_of_two(size_t value)
 {
@@ -93,6 +95,23 @@ void hearth__backing_release(struct hearth_backing *backing, const struct hearth
     (void)hearth__fetch_add_relaxed(&backing->release_calls, 1);
     (void)hearth__fetch_add_relaxed(&backing->released_bytes, segment->length);
     backing->ops.release(backing->context, segment);
+}
+
+size_t hearth__backing_discard(struct hearth_backing *backing, void *base, size_t length)
+{
+    if (backing->ops.discard == NULL || length == 0)
+        return 0;
+    return backing->ops.discard(backing->context, base, length);
+}
+
+size_t hearth__discard_pages(void *base, size_t length)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = (page_bytes - (uintptr_t)base % page_bytes) % page_bytes;
+    if (length < before + page_bytes)
+        return 0;
+    size_t bytes = (length - before) & ~(page_bytes - 1);
+    return madvise((char *)base + before, bytes, MADV_DONTNEED) == 0 ? bytes : 0;
 }
 
 size_t hearth_backing_purge(struct hearth_backing *backing)

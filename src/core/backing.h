@@ -47,4 +47,12 @@ enum hearth_status hearth__backing_acquire(struct hearth_backing *backing, size_
 
 void hearth__backing_release(struct hearth_backing *backing, const struct hearth_segment *segment);
 
+/* Give back the pages within a part of a lent segment whose content nobody needs; it stays lent.
+ * Returns the bytes given back; 0 when the backing cannot. */
+size_t hearth__backing_discard(struct hearth_backing *backing, void *base, size_t length);
+
+/* For built-in backings: take the whole pages inside of [base, base+length) off this process, which
+ * then read as zero. Returns their bytes; 0 when there are none or the kernel refuses. */
+size_t hearth__discard_pages(void *base, size_t length);
+
 #endif

@@ -35,6 +35,12 @@ static size_t failing_purge(void *context)
     return hearth_backing_purge(self->inner);
 }
 
+static size_t failing_discard(void *context, void *base, size_t length)
+{
+    struct failing_backing *self = context;
+    return hearth__backing_discard(self->inner, base, length);
+}
+
 static void failing_stats(void *context, struct hearth_backing_stats *stats)
 {
     struct failing_backing *self = context;
@@ -64,6 +70,7 @@ enum hearth_status hearth_backing_create_failing(struct hearth_backing *inner,
         .acquire = failing_acquire,
         .release = failing_release,
         .purge = failing_purge,
+        .discard = failing_discard,
         .stats = failing_stats,
         .destroy = failing_destroy,
     };

@@ -232,6 +232,18 @@ static size_t jemalloc_purge(void *context)
     return (size_t)(hearth__load_relaxed(&self->purged_bytes) - before);
 }
 
+/* Pages of a block that is lent: jemalloc makes no use of what it reads as. */
+static size_t jemalloc_discard(void *context, void *base, size_t length)
+{
+    struct jemalloc_backing *self = context;
+    size_t bytes = hearth__discard_pages(base, length);
+    if (bytes == 0)
+        return 0;
+    count_event(self);
+    (void)hearth__fetch_add_relaxed(&self->purged_bytes, bytes);
+    return bytes;
+}
+
 static void jemalloc_stats(void *context, struct hearth_backing_stats *stats)
 {
     struct jemalloc_backing *self = context;
@@ -291,6 +303,7 @@ enum hearth_status hearth_backing_create_jemalloc(const struct hearth_backing_op
         .acquire = jemalloc_acquire,
         .release = jemalloc_release,
         .purge = jemalloc_purge,
+        .discard = jemalloc_discard,
         .stats = jemalloc_stats,
         .destroy = jemalloc_destroy,
     };

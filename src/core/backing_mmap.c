@@ -18,6 +18,7 @@ struct mmap_backing {
     _Atomic(uint64_t) page_events;
     _Atomic(uint64_t) mapped_bytes;
     _Atomic(uint64_t) unmapped_bytes;
+    _Atomic(uint64_t) purged_bytes;
 };
 
 static void count(_Atomic(uint64_t) *bytes_cell, struct mmap_backing *self, size_t bytes)
@@ -70,12 +71,22 @@ static void mmap_release(void *context, const struct hearth_segment *segment)
     unmap(context, segment->base, segment->length);
 }
 
+static size_t mmap_discard(void *context, void *base, size_t length)
+{
+    struct mmap_backing *self = context;
+    size_t bytes = hearth__discard_pages(base, length);
+    if (bytes != 0)
+        count(&self->purged_bytes, self, bytes);
+    return bytes;
+}
+
 static void mmap_stats(void *context, struct hearth_backing_stats *stats)
 {
     struct mmap_backing *self = context;
     stats->page_events = hearth__load_relaxed(&self->page_events);
     stats->mapped_bytes = hearth__load_relaxed(&self->mapped_bytes);
     stats->unmapped_bytes = hearth__load_relaxed(&self->unmapped_bytes);
+    stats->purged_bytes = hearth__load_relaxed(&self->purged_bytes);
 }
 
 enum hearth_status hearth_backing_create_mmap(const struct hearth_backing_options *options,
@@ -94,6 +105,7 @@ enum hearth_status hearth_backing_create_mmap(const struct hearth_backing_option
         .granule = self->page_bytes,
         .acquire = mmap_acquire,
         .release = mmap_release,
+        .discard = mmap_discard,
         .stats = mmap_stats,
         .destroy = free,
     };

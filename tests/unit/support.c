@@ -101,6 +101,15 @@ static size_t lender_purge(void *context)
     return 4096;
 }
 
+static size_t lender_discard(void *context, void *base, size_t length)
+{
+    struct lender *self = context;
+    memset(base, 0xdd, length);
+    self->discards++;
+    self->discarded += length;
+    return length;
+}
+
 static void lender_stats(void *context, struct hearth_backing_stats *stats)
 {
     const struct lender *self = context;
@@ -125,6 +134,7 @@ struct hearth_backing *lender_open(struct lender *lender)
                 .acquire = lender_acquire,
                 .release = lender_release,
                 .purge = lender_purge,
+                .discard = lender_discard,
                 .stats = lender_stats,
                 .destroy = lender_destroy,
             },

@@ -68,6 +68,8 @@ struct lender {
     size_t releases;
     size_t wrong_cookies; /* segments that came back changed */
     size_t purges;
+    size_t discards;
+    size_t discarded; /* bytes */
     size_t destroys;
     size_t last_bytes; /* asked last */
     size_t last_alignment;

@@ -231,6 +231,10 @@ Test(backing_custom, optional_members_may_be_missing, .init = start)
     assert_ok(hearth_backing_create(&ops, &lender, &bare));
     cr_assert_not_null(hearth_backing_name(bare));
     assert_size(hearth_backing_purge(bare), 0);
+    struct hearth_segment segment;
+    assert_ok(hearth__backing_acquire(bare, 8192, 64, &segment));
+    assert_size(hearth__backing_discard(bare, segment.base, segment.length), 0);
+    hearth__backing_release(bare, &segment);
     assert_ok(hearth_backing_stats(bare, &stats));
     cr_assert_eq(stats.page_events, 0);
     cr_assert_eq(stats.purge_calls, 0);

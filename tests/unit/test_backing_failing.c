@@ -74,6 +74,18 @@ Test(backing_failing, the_inner_backing_never_hears_of_it, .init = start)
     assert_size(lender.purges, 1);
 }
 
+Test(backing_failing, discard_passes_through, .init = start)
+{
+    struct hearth_segment segment;
+    assert_ok(hearth__backing_acquire(backing, 8192, 64, &segment));
+    assert_size(hearth__backing_discard(backing, (char *)segment.base + 64, 4096), 4096);
+    assert_size(lender.discards, 1);
+    assert_size(lender.discarded, 4096);
+    assert_size(hearth__backing_discard(backing, segment.base, 0), 0);
+    assert_size(lender.discards, 1);
+    hearth__backing_release(backing, &segment);
+}
+
 Test(backing_failing, a_refusal_within_is_passed_on, .init = start)
 {
     struct hearth_segment segment;

@@ -250,3 +250,32 @@ Test(backing_jemalloc, impossible_options)
     assert_status(hearth_backing_create_jemalloc(&options, &backing), HEARTH_INVALID);
     assert_status(hearth_backing_create_jemalloc(NULL, NULL), HEARTH_INVALID);
 }
+
+/* Only pages that lie in the range as a whole go; the rest keeps its content. */
+Test(backing_jemalloc, discard_takes_whole_pages)
+{
+    struct hearth_backing *backing = open_with(HEARTH_HUGE_PAGES_OFF);
+    struct hearth_segment segment;
+    assert_ok(hearth__backing_acquire(backing, 16 * MIB, 64, &segment));
+    memset(segment.base, 0x5a, segment.length);
+    struct hearth_backing_stats before = stats_of(backing);
+    unsigned char *data = segment.base;
+    assert_size(hearth__backing_discard(backing, data + 100, 3 * 4096), 2 * 4096);
+    cr_assert_eq(data[4095], 0x5a);
+    cr_assert_eq(data[4096], 0);
+    cr_assert_eq(data[3 * 4096 - 1], 0);
+    cr_assert_eq(data[3 * 4096], 0x5a);
+    assert_size(hearth__backing_discard(backing, data + 1, 8190), 0);
+    assert_size(hearth__backing_discard(backing, data, 0), 0);
+    struct hearth_backing_stats after = stats_of(backing);
+    cr_assert_eq(after.page_events, before.page_events + 1);
+    cr_assert_eq(after.purged_bytes, before.purged_bytes + 8192);
+    size_t resident = resident_now();
+    assert_size(hearth__backing_discard(backing, data, segment.length), segment.length);
+    cr_assert_leq(resident_now() + 15 * MIB, resident);
+    memset(data, 0x5a, segment.length);
+    assert_size(hearth_backing_footprint(backing), segment.length);
+    hearth__backing_release(backing, &segment);
+    assert_size(hearth_backing_footprint(backing), 0);
+    hearth_backing_unref(backing);
+}

@@ -124,6 +124,35 @@ Test(backing_mmap, release_gives_the_pages_back_at_once)
     assert_size(hearth_backing_purge(backing), 0);
 }
 
+/* Only pages that lie in the range as a whole go; the rest keeps its content. */
+Test(backing_mmap, discard_takes_whole_pages)
+{
+    struct hearth_backing *backing = open_with(HEARTH_HUGE_PAGES_OFF);
+    struct hearth_segment segment;
+    assert_ok(hearth__backing_acquire(backing, 16 * MIB, 64, &segment));
+    memset(segment.base, 0x5a, segment.length);
+    struct hearth_backing_stats before = stats_of(backing);
+    unsigned char *data = segment.base;
+    assert_size(hearth__backing_discard(backing, data + 100, 3 * 4096), 2 * 4096);
+    cr_assert_eq(data[4095], 0x5a);
+    cr_assert_eq(data[4096], 0);
+    cr_assert_eq(data[3 * 4096 - 1], 0);
+    cr_assert_eq(data[3 * 4096], 0x5a);
+    assert_size(hearth__backing_discard(backing, data + 1, 8190), 0);
+    assert_size(hearth__backing_discard(backing, data, 0), 0);
+    struct hearth_backing_stats after = stats_of(backing);
+    cr_assert_eq(after.page_events, before.page_events + 1);
+    cr_assert_eq(after.purged_bytes, before.purged_bytes + 8192);
+    size_t resident = resident_now();
+    assert_size(hearth__backing_discard(backing, data, segment.length), segment.length);
+    cr_assert_leq(resident_now() + 15 * MIB, resident);
+    memset(data, 0x5a, segment.length);
+    assert_size(hearth_backing_footprint(backing), segment.length);
+    hearth__backing_release(backing, &segment);
+    assert_size(hearth_backing_footprint(backing), 0);
+    hearth_backing_unref(backing);
+}
+
 Test(backing_mmap, huge_pages_off_neither_aligns_nor_advises)
 {
     struct hearth_backing *backing = open_with(HEARTH_HUGE_PAGES_OFF);
