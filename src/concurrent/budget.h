@@ -42,13 +42,15 @@ struct hearth__budget {
     alignas(
         64) _Atomic(int64_t) credit; /* weights that may still be retained; below 0 after a cut */
     _Atomic(size_t) ceiling;         /* writer: exchange by setters */
-    /* {room : 63, somebody waits : 1}. The room is signed, in units of 64 bytes: what may still become
-     * live. Writer: any, by read-modify-write; the flag only under the waiters' lock. */
+    /* {room : 62, limits : 1, somebody waits : 1}. The room is signed, in units of 64 bytes: what may
+     * still become live. Writer: any, by read-modify-write; the flags only under the waiters' lock. */
     alignas(64) _Atomic(uint64_t) room;
-    _Atomic(uint64_t) reserve; /* units of room for HEARTH_PRIORITY_HIGH alone */
-    /* Writers: setters, under the waiters' lock. `changes` is odd while they are at it. */
-    _Atomic(uint64_t) changes;
-    _Atomic(size_t) live_limit;
+    /* The limit that the room counts from: limits[word's bit]. Writer: setters, the other one. */
+    struct {
+        _Atomic(size_t) bytes;
+        _Atomic(size_t) reserve;
+    } limits[2];
+    _Atomic(uint64_t) changes; /* of limits; writer: setters, before they write */
     alignas(64) struct hearth__waiters waiters;
 };
 
@@ -101,9 +103,9 @@ static inline bool hearth__budget_bounded(const struct hearth__budget *budget)
  * waiter that was passed too often. Without it requests pass waiters as long as there is room. */
 #define HEARTH__ROOM_MAY_WAIT ((uint32_t)1 << 31)
 
-/* The room may be larger than the number of bytes there are: a limit of HEARTH_UNBOUNDED. */
 #define HEARTH__ROOM_WAITING ((uint64_t)1)
-#define HEARTH__ROOM_SHIFT 1
+#define HEARTH__ROOM_LIMITS ((uint64_t)2)
+#define HEARTH__ROOM_SHIFT 2
 
 /* Units that `bytes` take. */
 static inline uint64_t hearth__room_units(size_t bytes)
@@ -111,24 +113,36 @@ static inline uint64_t hearth__room_units(size_t bytes)
     return bytes / HEARTH__WEIGHT_UNIT + (bytes % HEARTH__WEIGHT_UNIT != 0);
 }
 
-/* Reserve room before a buffer of this capacity is handed out; False: the limit would be passed.
- * `priority`: an enum hearth_priority. Lock-free. */
+/* Reserve room before a buffer of this capacity is handed out. False: the limit would be passed.
+ * `priority`: an enum hearth_priority, perhaps with HEARTH__ROOM_MAY_WAIT. Lock-free. */
 bool hearth__budget_room_take(struct hearth__budget *budget, size_t bytes, uint32_t priority);
 
-/* Slow part of the next one: somebody waits. */
-void hearth__budget_room_returned(struct hearth__budget *budget);
+/* The same for waiters: no manners. */
+bool hearth__budget_room_reserve(struct hearth__budget *budget, uint64_t units, uint32_t priority);
 
-/* Give room back, after the storage went where a waiter would find it; with 0 bytes: storage, or a slot,
+/* Add room; whether somebody waits. */
+static inline bool hearth__budget_room_add(struct hearth__budget *budget, uint64_t units)
+{
+    /* EDGE budget.room, publish: whatever came back, for who is about to wait. */
+    uint64_t word = hearth__fetch_add_acq_rel(&budget->room, units << HEARTH__ROOM_SHIFT);
+    return (word & HEARTH__ROOM_WAITING) != 0;
+}
+
+/* Give room back, after the storage went where a waiter would find it; with 0 bytes: storage or a slot
  * came back that was not live. Inside a section or not. Takes the waiters' lock if there are any. */
 static inline void hearth__budget_room_give(struct hearth__budget *budget, size_t bytes)
 {
-    if (!budget->metered)
-        return;
-    /* EDGE budget.room, publish: whatever came back, for who is about to wait. */
-    uint64_t word =
-        hearth__fetch_add_acq_rel(&budget->room, hearth__room_units(bytes) << HEARTH__ROOM_SHIFT);
-    if (hearth__unlikely((word & HEARTH__ROOM_WAITING) != 0))
-        hearth__budget_room_returned(budget);
+    if (budget->metered &&
+        hearth__unlikely(hearth__budget_room_add(budget, hearth__room_units(bytes))))
+        hearth__waiters_serve(budget, true, 1);
+}
+
+/* Give room back that was taken in vain: nothing came back that was not there before. */
+static inline void hearth__budget_room_undo(struct hearth__budget *budget, size_t bytes)
+{
+    if (budget->metered &&
+        hearth__unlikely(hearth__budget_room_add(budget, hearth__room_units(bytes))))
+        hearth__waiters_serve(budget, false, 1);
 }
 
 /* Set the limit and the part of it that is reserved, and serve waiters. Of several setters at once, the
@@ -138,14 +152,11 @@ void hearth__budget_set_live_limit(struct hearth__budget *budget, size_t bytes, 
 /* Capacity taken and not given back; 0 when not metered. */
 size_t hearth__budget_live_capacity(const struct hearth__budget *budget);
 
-static inline size_t hearth__budget_live_limit(const struct hearth__budget *budget)
-{
-    return hearth__load_relaxed(&budget->live_limit);
-}
+size_t hearth__budget_live_limit(const struct hearth__budget *budget);
+size_t hearth__budget_reserve(const struct hearth__budget *budget);
 
-static inline size_t hearth__budget_reserve(const struct hearth__budget *budget)
-{
-    return (size_t)hearth__load_relaxed(&budget->reserve) * HEARTH__WEIGHT_UNIT;
-}
+/* Whether a request could be granted if nothing else were live. */
+bool hearth__budget_room_possible(const struct hearth__budget *budget, uint64_t units,
+                                  uint32_t priority);
 
 #endif

@@ -13,11 +13,13 @@
  *     }
  *     return status;  // TIMEOUT or CLOSED: nothing is reserved, and the place is given up
  *
- * No call here may be made inside a section: they take a lock, and wait sleeps.
+ * These calls take a lock, and wait sleeps: outside of sections. A signal handler that interrupted one of
+ * them may return storage (hearth__budget_room_give()), and is not made to wait.
  */
 #ifndef HEARTH_CONCURRENT_WAITERS_H
 #define HEARTH_CONCURRENT_WAITERS_H
 
+#include "concurrent/cancels.h"
 #include "core/atomic.h"
 
 #include <hearth/status.h>
@@ -32,9 +34,12 @@ struct hearth__budget;
 /* A waiter that does not fit is passed by this many later ones, and then by none. */
 #define HEARTH__WAIT_PASSES 64
 
-/* Cancels of threads that do not wait are remembered for this many threads; then the oldest is forgotten. */
-#define HEARTH__CANCELS_MOST 4096
-#define HEARTH__CANCELS_INLINE 16
+enum hearth__wait_state {
+    HEARTH__WAIT_OUT = 0, /* not in the queue */
+    HEARTH__WAIT_SLEEPS,
+    HEARTH__WAIT_TURN,  /* in the queue, has its room, and tries to obtain storage */
+    HEARTH__WAIT_ENDED, /* taken out of the queue by somebody else */
+};
 
 /* One waiting request, on its thread's stack. The first three members are the caller's, `cancelled` is for
  * it to read, the rest is guarded by the queue's lock. */
@@ -44,40 +49,36 @@ struct hearth__wait {
     uint64_t deadline_ns; /* CLOCK_MONOTONIC; UINT64_MAX: none */
     bool cancelled;       /* why it was TIMEOUT */
 
+    bool named;              /* the cancel named this thread */
     _Atomic(uint32_t) state; /* enum hearth__wait_state. Writer: under the lock. Slept on */
-    uint32_t passed;         /* by how many later ones */
-    uint32_t ends;           /* HEARTH__WAIT_*: what to do when the turn was no use */
-    uint64_t units;          /* of room, held during a turn */
-    uint64_t seen;           /* the last return that it had a turn for */
-    uint64_t token;          /* the thread's */
+    uint32_t passed; /* how often later ones, or some who did not wait, were served instead */
+    uint64_t units;  /* of room, reserved during a turn */
+    uint64_t seen;   /* the last return that it had a turn for */
+    uint64_t token;  /* the thread's */
     struct hearth__wait *next, *prev;
 };
 
 #define HEARTH__WAIT_INIT(bytes, priority, deadline_ns)                                            \
     {                                                                                              \
-        (bytes), (priority), (deadline_ns), false, 0, 0, 0, 0, 0, 0, NULL, NULL                    \
+        (bytes), (priority), (deadline_ns), false, false, 0, 0, 0, 0, 0, NULL, NULL                \
     }
 
-/* The queue of a budget. All but `count` is guarded by the lock. */
+/* The queue of a budget. Guarded by the lock, but for the atomics. */
 struct hearth__waiters {
     /* Rank: innermost. Nothing is called with it held but malloc, for cancels to remember. */
     pthread_mutex_t lock;
     struct hearth__wait *first, *last; /* in the order of arrival */
     uint64_t returns;                  /* how often something came back while somebody waited */
     size_t turns;                      /* waiters that are trying */
-    size_t turns_most;                 /* how many may: one for each return that somebody may use */
-    uint32_t passes_lent;              /* what `passes` was set to */
+    size_t turns_most;                 /* how many may try at once */
+    int32_t passes_lent;               /* what `passes` was set to */
     bool closed;
-    bool reserved;
-    _Atomic(size_t) count;
-    /* How often those who are not in the queue may still pass its first waiter. */
+    _Atomic(size_t) count; /* waiters */
+    /* How often some who do not wait may still pass the first waiter; they count it down. */
     _Atomic(int32_t) passes;
-    /* Came back while the lock's own holder was interrupted. */
+    /* Something came back to a signal handler that had interrupted the lock's holder. */
     _Atomic(uint32_t) again;
-    /* A ring of remembered cancels. */
-    uint64_t *cancels;
-    size_t cancels_first, cancels_count, cancels_size;
-    uint64_t cancels_inline[HEARTH__CANCELS_INLINE];
+    struct hearth__cancels cancels; /* remembered */
 };
 
 /*
@@ -110,11 +111,33 @@ void hearth__waiters_init(struct hearth__waiters *waiters);
 void hearth__waiters_fini(struct hearth__waiters *waiters);
 void hearth__waiters_after_fork_child(struct hearth__waiters *waiters);
 
-/* Something came back, for up to `turns` waiters: give them their turns. Takes the lock. */
-void hearth__waiters_serve(struct hearth__budget *budget, size_t turns);
+/* Room came back; with `storage`, something besides that could not be had before. `turns` waiters may try
+ * for it at once. Takes the lock. */
+void hearth__waiters_serve(struct hearth__budget *budget, bool storage, size_t turns);
 
-/* Whether somebody who is not in the queue may pass it once more. Lock-free. */
+/* Take and release the lock; serving whom a change of the limit lets pass in between. */
+void hearth__waiters_lock(struct hearth__budget *budget);
+void hearth__waiters_unlock_and_serve(struct hearth__budget *budget);
+
+/* Whether some who would wait may pass the first waiter once more, and its undoing. Lock-free. */
 bool hearth__waiters_pass(struct hearth__waiters *waiters);
-void hearth__waiters_unpass(struct hearth__waiters *waiters);
+void hearth__waiters_pass_undo(struct hearth__waiters *waiters);
+
+/* Between waiters.c and waiters_turns.c; under the lock. */
+
+static inline bool hearth__wait_is(const struct hearth__wait *wait, enum hearth__wait_state state)
+{
+    return hearth__load_relaxed(&wait->state) == (uint32_t)state;
+}
+
+/* What a waiter sleeps on, and the call that has it look. */
+void *hearth__wait_address(struct hearth__wait *wait);
+void hearth__wait_wake(struct hearth__wait *wait);
+
+/* Note what came back: it is worth so many turns. */
+void hearth__waiters_count_return(struct hearth__waiters *waiters, bool storage, size_t turns);
+
+/* Give turns to whom they belong, until as many are under way as may be. */
+void hearth__waiters_give_turns(struct hearth__budget *budget);
 
 #endif
