@@ -52,6 +52,7 @@
 
 #include "concurrent/budget.h"
 #include "concurrent/thread.h"
+#include "core/clock.h"
 #include "core/perturb.h"
 
 #include <linux/futex.h>
@@ -104,11 +105,7 @@ static void sleep_on(struct hearth__wait *wait)
 
 static bool is_over(const struct hearth__wait *wait)
 {
-    if (wait->deadline_ns == UINT64_MAX)
-        return false;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NANOSECONDS + (uint64_t)now.tv_nsec >= wait->deadline_ns;
+    return wait->deadline_ns != UINT64_MAX && hearth__now_ns() >= wait->deadline_ns;
 }
 
 /* The queue. */

@@ -24,8 +24,8 @@ static void *wait_shortly(void *argument)
     uint64_t state = (uint64_t)(uintptr_t)argument;
     for (unsigned i = 0; i < ROUNDS; i++) {
         size_t bytes = LIMIT / 3 + random_next(&state) % (2 * LIMIT / 3);
-        struct hearth__wait wait = HEARTH__WAIT_INIT(bytes, HEARTH_PRIORITY_NORMAL,
-                                                     now_ns() + random_next(&state) % 60000);
+        struct hearth__wait wait = HEARTH__WAIT_INIT(
+            bytes, HEARTH_PRIORITY_NORMAL, hearth__now_ns() + random_next(&state) % 60000);
         enum hearth_status status = hearth__budget_wait(&budget, &wait);
         if (status != HEARTH_OK) {
             assert_status(status, HEARTH_TIMEOUT);

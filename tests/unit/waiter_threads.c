@@ -2,7 +2,6 @@
 #include "waiter_threads.h"
 
 #include <sched.h>
-#include <time.h>
 
 struct hearth__budget budget;
 static _Atomic(int) slots;
@@ -21,13 +20,6 @@ void close_shared(void)
 void fill(size_t bytes)
 {
     cr_assert(hearth__budget_room_take(&budget, bytes, HEARTH_PRIORITY_HIGH));
-}
-
-uint64_t now_ns(void)
-{
-    struct timespec now;
-    cr_assert_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
-    return (uint64_t)now.tv_sec * 1000 * MILLISECOND + (uint64_t)now.tv_nsec;
 }
 
 static bool take_slot(void)
@@ -99,10 +91,10 @@ static void nap(void)
 
 void await_tries(struct waiter *waiter, size_t tries)
 {
-    uint64_t give_up = now_ns() + 20000 * MILLISECOND;
+    uint64_t give_up = hearth__now_ns() + 20000 * MILLISECOND;
     while (hearth__load_acquire(&waiter->tries) < tries) {
-        cr_assert_lt(now_ns(), give_up, "%zu turns of %zu", hearth__load_relaxed(&waiter->tries),
-                     tries);
+        cr_assert_lt(hearth__now_ns(), give_up, "%zu turns of %zu",
+                     hearth__load_relaxed(&waiter->tries), tries);
         nap();
     }
     assert_size(waiter->tries, tries);
@@ -110,9 +102,9 @@ void await_tries(struct waiter *waiter, size_t tries)
 
 void join_waiter(struct waiter *waiter, enum hearth_status status)
 {
-    uint64_t give_up = now_ns() + 20000 * MILLISECOND;
+    uint64_t give_up = hearth__now_ns() + 20000 * MILLISECOND;
     while (!is_done(waiter)) {
-        cr_assert_lt(now_ns(), give_up, "it still waits");
+        cr_assert_lt(hearth__now_ns(), give_up, "it still waits");
         nap();
     }
     cr_assert_eq(pthread_join(waiter->thread, NULL), 0);

@@ -5,6 +5,7 @@
 
 #include "concurrent/budget.h"
 #include "concurrent/thread.h"
+#include "core/clock.h"
 #include "support.h"
 
 #include <pthread.h>
@@ -22,8 +23,6 @@ void close_shared(void);
 
 /* Take that much room, all there is for high priority. */
 void fill(size_t bytes);
-
-uint64_t now_ns(void);
 
 struct waiter {
     struct hearth__wait wait;
