@@ -10,8 +10,7 @@
  * puts it where it is found and then adds to the word; a waiter first adds the flag to the word, then
  * looks everywhere, then sleeps. Of these two read-modify-writes one comes first: either the returner's
  * sees the flag and serves the queue, or the waiter's sees what the returner did before its own. The
- * waiter makes its read-modify-write even when the flag is up already, for that order. The flag stays up
- * until the queue is empty; both under the lock. EDGE budget.room.
+ * flag stays up until the queue is empty; both under the lock. EDGE budget.room.
  *
  *         returner                              waiter
  *     put it on a list                     word |= waits        observes

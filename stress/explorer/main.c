@@ -12,8 +12,8 @@
 #define BOUND_DEFAULT 3
 
 static const struct model *const models[] = {
-    &model_litmus, &model_stack, &model_lists, &model_word,   &model_detach,
-    &model_visit,  &model_exit,  &model_close, &model_attach, &model_inbox,
+    &model_litmus, &model_stack, &model_lists,  &model_word,  &model_detach,  &model_visit,
+    &model_exit,   &model_close, &model_attach, &model_inbox, &model_waiters,
 };
 
 #define MODELS (sizeof models / sizeof models[0])

@@ -14,5 +14,6 @@ extern const struct model model_exit;
 extern const struct model model_close;
 extern const struct model model_attach;
 extern const struct model model_inbox;
+extern const struct model model_waiters;
 
 #endif
