@@ -18,6 +18,7 @@
 
 #include "core/conf.h"
 #include "core/misuse.h"
+#include "core/options.h"
 
 #include <string.h>
 
@@ -34,36 +35,20 @@ static enum hearth_status merge_options(const struct hearth_exec_options *given,
     struct hearth__conf conf;
     *options = (struct hearth_exec_options)HEARTH_EXEC_OPTIONS_INIT;
     if (given != NULL) {
-        if (given->size != sizeof *given || given->reserved != 0) {
-            (void)hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
-                                        "options->size is not one this version knows, or "
-                                        "options->reserved is not zero; start from "
-                                        "HEARTH_EXEC_OPTIONS_INIT");
+        bool known = given->size == sizeof *given && given->reserved == 0;
+        if (!hearth__options_known(call, given, known))
             return HEARTH_INVALID;
-        }
         *options = *given;
     }
     enum hearth_status status = hearth__conf_environment(call, &conf);
     if (status != HEARTH_OK)
         return status;
     if (conf.has_exec_cap)
-        options->retention_cap = conf.exec_cap == 0 ? 1 : conf.exec_cap;
-    if (conf.has_reuse_ratio)
-        options->reuse_ratio = conf.reuse_ratio;
-    if (conf.has_slots)
-        options->slots = conf.slots;
+        options->retention_cap = conf.exec_cap == 0 ? HEARTH_RETAIN_NOTHING : conf.exec_cap;
     options->reserved = conf.debug; /* from here on: the debug flags */
-    if (options->slots == 0)
-        options->slots = HEARTH_EXEC_SLOTS_DEFAULT;
-    if (options->retention_cap == 0)
-        options->retention_cap = HEARTH_UNBOUNDED;
-    if (options->reuse_ratio == 0)
-        options->reuse_ratio = HEARTH_REUSE_RATIO_DEFAULT;
-    if (options->slots > HEARTH__SLOTS_MAX)
-        return HEARTH_OVERFLOW;
-    if (options->backing == NULL || conf.backing != HEARTH__CONF_BACKING_UNSET)
-        return hearth_backing_default(&options->backing);
-    return HEARTH_OK;
+    const struct hearth__common_options common = {&options->retention_cap, &options->slots,
+                                                  &options->reuse_ratio, &options->backing};
+    return hearth__options_complete(&common, &conf, HEARTH_EXEC_SLOTS_DEFAULT);
 }
 
 static void set_plain_path(struct hearth_exec *arena)
