@@ -92,33 +92,53 @@ static bool owned_by(struct hearth_exec *arena, uint64_t token)
     return claimed || owner == token;
 }
 
+/* Of a service that has no users any more: somebody ends it, or did. */
+static bool is_gone(const struct hearth_exec *arena)
+{
+    return (hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_GONE) != 0;
+}
+
 enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call)
 {
     if (arena == NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     uint64_t token = hearth__thread_token();
     if (!owned_by(arena, token))
-        return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
+        return is_gone(arena) ? HEARTH_CLOSED
+                              : hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
     if (!hearth__section_open(&arena->section, token))
-        return hearth__exec_busy(arena);
+        return is_gone(arena) ? HEARTH_CLOSED : hearth__exec_busy(arena);
     hearth__section_resume(&arena->section);
     /* EDGE section.visit, observe: what visitors did who have left. */
-    arena->visited =
-        (hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_VISITED) != 0;
+    uint32_t attention = hearth__load_acquire(&arena->section.attention);
+    if ((attention & HEARTH__ATTENTION_GONE) != 0) {
+        /* Somebody ends the arena, or will: hands off. */
+        hearth__section_leave(&arena->section, token);
+        return HEARTH_CLOSED;
+    }
+    arena->visited = (attention & HEARTH__ATTENTION_VISITED) != 0;
     hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
-    if (!arena->visited)
+    if (!arena->visited) {
         hearth__exec_merge(arena);
+        if (hearth__unlikely((attention & HEARTH__ATTENTION_METERED) != 0 && !arena->metering))
+            hearth__exec_meter(arena, false);
+    }
     return HEARTH_OK;
 }
 
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
-    if (!arena->visited)
+    if (!arena->visited) {
         arena->made_seen = arena->slots.made;
+        if (arena->service != NULL)
+            hearth__exec_serve(arena, after);
+    }
     hearth__exec_leave(arena);
     hearth__exec_release_chain(arena, after);
     /* EDGE section.leave, publish: for a visitor, who comes when both gate and count say so. */
     hearth__store_release(&arena->running, hearth__load_relaxed(&arena->running) - 1);
+    if (arena->service != NULL)
+        hearth__exec_after(arena);
     hearth__exec_report(arena, after);
 }
 
@@ -135,10 +155,15 @@ void hearth__exec_hand_out(struct hearth_exec *arena, struct hearth_buf *buf, si
     /* Relaxed: whoever else gets the buffer gets it from the caller, with the caller's ordering. */
     hearth__store_relaxed(&buf->state, (word & ~BELOW_GENERATION) | LIVE_BITS);
     hearth__store_relaxed(&buf->size, size);
-    count_out(&arena->cells, buf, size);
+    if (!arena->visited) {
+        count_out(&arena->cells, buf, size);
+        return;
+    }
+    hearth__cell_add(&arena->cells.out_weight, hearth__load_relaxed(&buf->weight));
+    hearth__exec_count_out_shared(&arena->cells, size);
 }
 
-bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf)
+bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf, bool shared)
 {
     struct hearth__exec_cells *cells = &arena->cells;
     uint64_t word = hearth__load_relaxed(&buf->state);
@@ -147,9 +172,12 @@ bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf)
     hearth__store_relaxed(&buf->state, (next & ~BELOW_GENERATION) | FREE_BITS);
     hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
     /* EDGE exec.cells, publish: the "out" that came before these "in". */
-    hearth__cell_add(&cells->gives, 1);
-    hearth__exec_count_in(cells, hearth__load_relaxed(&buf->size));
-    hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
+    hearth__exec_cell_add(&cells->gives, 1, shared);
+    if (shared)
+        hearth__exec_count_in_shared(cells, hearth__load_relaxed(&buf->size));
+    else
+        hearth__exec_count_in(cells, hearth__load_relaxed(&buf->size));
+    hearth__exec_cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight), shared);
     return more;
 }
 
@@ -167,10 +195,13 @@ static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struc
     /* Looked at again: a signal handler may have taken in another thread's return of it. */
     bool twin = hearth__load_relaxed(&buf->state) != word || hearth__exec_is_queued(buf);
     if (!twin) {
-        if (hearth__exec_take_back(arena, buf))
+        size_t capacity = hearth__buf_capacity(buf);
+        hearth__exec_scrub(arena, buf);
+        if (hearth__exec_take_back(arena, buf, false))
             hearth__exec_keep(arena, buf, &after);
         else
             hearth__exec_chain_push(&after, buf);
+        hearth__exec_room_give(arena, capacity);
     }
     (void)hearth__exec_drain(arena, DRAIN_STEP, &after);
     hearth__exec_end(arena, &after);
@@ -201,6 +232,8 @@ static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struc
         (generation != 0 && hearth__word_generation(word) != generation))
         return refuse(arena, buf, word, call);
     enum hearth_status status = hearth__exec_begin(arena, call);
+    if (status == HEARTH_CLOSED)
+        return hearth__exec_free_remote(arena, buf, generation, call);
     return status == HEARTH_OK ? give_slow(arena, buf, word, call) : status;
 }
 
@@ -254,15 +287,33 @@ static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
                                            struct hearth_buf **buf)
 {
     (void)hearth__exec_drain(arena, DRAIN_STEP, after);
-    *buf = arena->store->ops->take(arena->store, want);
+    *buf = hearth__exec_store_take(arena, want);
     if (*buf != NULL)
         return HEARTH_OK;
     if (hearth__exec_drain(arena, SIZE_MAX, after)) {
-        *buf = arena->store->ops->take(arena->store, want);
+        *buf = hearth__exec_store_take(arena, want);
         if (*buf != NULL)
             return HEARTH_OK;
     }
     return hearth__exec_obtain(arena, want, buf);
+}
+
+/* Inside the section: obtain within the limit on live bytes, of which `want` has its part. It counts capacity, and
+ * a reused buffer may have more than was reserved for it. One with too much goes back where it was. */
+static enum hearth_status obtain_within(struct hearth_exec *arena, const struct hearth__want *want,
+                                        struct hearth__exec_after *after, struct hearth_buf **buf)
+{
+    enum hearth_status status = drain_and_obtain(arena, want, after, buf);
+    struct hearth__want exact = *want;
+    exact.last_class = exact.size_class;
+    for (unsigned i = 0; status == HEARTH_OK; i++) {
+        if (hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes))
+            return HEARTH_OK;
+        hearth__exec_store_give(arena, *buf);
+        *buf = NULL;
+        status = i == 0 ? hearth__exec_obtain(arena, &exact, buf) : HEARTH_NO_MEMORY;
+    }
+    return status;
 }
 
 /* One attempt. *more: storage or slots were still on their way out, so another may do better. */
@@ -275,13 +326,15 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
     *more = false;
     if (status != HEARTH_OK)
         return status;
-    if (arena->visited) {
+    if (hearth__exec_closed(arena)) {
+        status = HEARTH_CLOSED;
+    } else if (arena->visited) {
         status = hearth__exec_obtain_spare(arena, want, buf);
     } else {
         if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
             status = hearth__exec_prepare_aligned(arena);
         if (status == HEARTH_OK)
-            status = drain_and_obtain(arena, want, &after, buf);
+            status = obtain_within(arena, want, &after, buf);
     }
     if (status == HEARTH_OK) {
         /* Set by a fresh attachment only: what comes from the store was handed out before. */
@@ -306,11 +359,15 @@ static enum hearth_status alloc_general(struct hearth_exec *arena, size_t size,
     struct hearth_buf *buf = NULL;
     bool known_zero = false;
     bool more;
+    if (!hearth__exec_room_take(arena, want.bytes))
+        return hearth__exec_refused(arena, &want, HEARTH_NO_MEMORY);
     enum hearth_status status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
     if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
         status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
-    if (status != HEARTH_OK)
-        return status;
+    if (status != HEARTH_OK) {
+        hearth__exec_room_give(arena, want.bytes);
+        return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, status) : status;
+    }
     if (zero && !known_zero)
         memset(hearth__load_relaxed(&buf->data), 0, size);
     *out = buf;

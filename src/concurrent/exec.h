@@ -3,14 +3,18 @@
 #ifndef HEARTH_CONCURRENT_EXEC_H
 #define HEARTH_CONCURRENT_EXEC_H
 
+#include "concurrent/budget.h"
 #include "concurrent/inbox.h"
 #include "concurrent/section.h"
 #include "concurrent/thread.h"
+#include "core/ages.h"
 #include "core/atomic.h"
 #include "core/backing.h"
 #include "core/bins.h"
 #include "core/buf.h"
+#include "core/conf.h"
 #include "core/meta.h"
+#include "core/release.h"
 #include "core/rounding.h"
 #include "core/size_class.h"
 #include "core/slots.h"
@@ -20,6 +24,7 @@
 
 #include <stdalign.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Monotone cells (weights: modulo 2^64). Writer: the owner, or whoever destroys. Readers: any. */
 struct hearth__exec_cells {
@@ -68,12 +73,22 @@ struct hearth_exec {
     hearth__weight spare_held; /* modulo 2^64, to be added to held */
     size_t made_seen;          /* slots.made as of the last operation that was not visited */
     struct hearth__exec_cells cells;
+    bool filling;   /* a prefill is inside: storage is obtained whatever `fixed` says */
+    bool metering;  /* `stored` and `charge` are kept */
+    int64_t stored; /* weight in the store; right while metering: plain paths do not count it */
+    int64_t charge; /* weight charged to the budget: at least `stored` between operations */
+    int64_t room_wanted;          /* weight that found no credit during this operation */
+    struct hearth__ages run_ages; /* by the owner's runs */
+    uint64_t runs;
 
     /* Set at creation. */
 
     struct hearth_backing *backing;
     uint32_t debug; /* HEARTH__DEBUG_* */
+    bool fixed;     /* never obtain storage for a request */
     struct hearth__rounding rounding;
+    struct hearth__budget *budget;  /* of its service; NULL: of no service */
+    struct hearth_service *service; /* NULL: of no service */
 
     /* Read by any thread. */
 
@@ -81,11 +96,23 @@ struct hearth_exec {
     /* Chain taken from the inbox and not settled. Writer: the owner. */
     _Atomic(struct hearth_buf *) backlog;
 
+    /* In a service: see service_thread.c. */
+
+    struct hearth_exec *next_in_service; /* writer: the thread that made it, before it is linked */
+    struct hearth_exec *next_in_thread;  /* the owner's alone */
+    struct hearth__ages ages;            /* by time; the pass's, as what follows */
+    uint64_t seen_gives;                 /* at the last look */
+    uint64_t seen_out;
+    uint64_t seen_tick;             /* gives at the look before */
+    bool seen_at_work;              /* between the two */
+    _Atomic(uint64_t) asked_before; /* what is stamped below is asked for. Writer: the pass */
+
     /* Written by other threads: a line of its own, so that returns do not disturb the owner's. */
     alignas(64) struct hearth__inbox inbox;
     /* Buffers still out after a detach, biased until the detacher has counted: see exec_life.c. */
     _Atomic(uint64_t) outstanding;
     _Atomic(uint64_t) misuses;
+    _Atomic(hearth__weight) lost; /* in a forked child: with threads that are not there */
 };
 
 static_assert(sizeof(struct hearth_exec) <= HEARTH__CORE_BYTES - HEARTH__CORE_OFFSET,
@@ -96,17 +123,24 @@ struct hearth__exec_after {
     struct hearth_buf *chain;  /* slots whose storage goes back to the backing, linked by next */
     struct hearth_buf *strays; /* claimed slots of other arenas, linked by inbox_next */
     size_t stale;              /* misuses to report */
+    bool visiting;             /* a visitor's: nothing is evicted to make room for what comes in */
 };
 
 #define HEARTH__EXEC_AFTER_INIT                                                                    \
     {                                                                                              \
-        NULL, NULL, 0                                                                              \
+        NULL, NULL, 0, false                                                                       \
     }
 
 static inline void hearth__exec_chain_push(struct hearth__exec_after *after, struct hearth_buf *buf)
 {
     buf->next = after->chain;
     after->chain = buf;
+}
+
+/* Whether the service was closed: what comes back is not kept, and nothing is handed out. */
+static inline bool hearth__exec_closed(const struct hearth_exec *arena)
+{
+    return (hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_CLOSED) != 0;
 }
 
 static inline struct hearth_exec *hearth__exec_of(struct hearth_allocator *allocator)
@@ -131,6 +165,42 @@ static inline void hearth__exec_count_in(struct hearth__exec_cells *cells, size_
 {
     hearth__cell_add(&cells->in_size, size);
     hearth__cell_add(&cells->peak_at, size);
+}
+
+/* The owner, beside a visitor who takes returns in: the same, by read-modify-write. The peak is found from what
+ * is out at that moment. */
+static inline void hearth__exec_count_in_shared(struct hearth__exec_cells *cells, size_t size)
+{
+    (void)hearth__fetch_add_release(&cells->in_size, size);
+    (void)hearth__fetch_add_release(&cells->peak_at, size);
+}
+
+static inline void hearth__exec_count_out_shared(struct hearth__exec_cells *cells, size_t size)
+{
+    uint64_t in_size = hearth__load_acquire(&cells->in_size);
+    uint64_t out_size = hearth__load_relaxed(&cells->out_size) + size;
+    hearth__store_release(&cells->out_size, out_size);
+    uint64_t peak = hearth__load_relaxed(&cells->peak);
+    if (out_size - in_size > peak) {
+        (void)hearth__fetch_add_release(&cells->peak_at, out_size - in_size - peak);
+        hearth__store_release(&cells->peak, out_size - in_size);
+    }
+}
+
+/* One writer, or, `shared`, two. */
+static inline void hearth__exec_cell_add(hearth__cell *cell, uint64_t amount, bool shared)
+{
+    if (shared)
+        (void)hearth__fetch_add_release(cell, amount);
+    else
+        hearth__cell_add(cell, amount);
+}
+
+/* Before a live slot is taken back, by whoever does: nothing of what it held is left, if that was asked for. */
+static inline void hearth__exec_scrub(const struct hearth_exec *arena, const struct hearth_buf *buf)
+{
+    if (hearth__unlikely((arena->debug & HEARTH__DEBUG_SCRUB) != 0))
+        memset(hearth__load_relaxed(&buf->data), 0, hearth__load_relaxed(&buf->size));
 }
 
 /* Leave the section, perhaps for the time of a backing call. What was not taken in keeps asking for
@@ -176,13 +246,18 @@ void hearth__exec_empty(struct hearth_exec *arena, struct hearth_buf *slot);
 /* Inside the section: make an obtained slot live. */
 void hearth__exec_hand_out(struct hearth_exec *arena, struct hearth_buf *buf, size_t size);
 
-/* Inside the section: move a live slot to its next generation and take it off the live figures; the
- * slot is then off all lists. False when the slot's generations are used up: it must be retired. */
-bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf);
+/* Inside the section or visiting: move a live slot to its next generation and take it off the live figures;
+ * the slot is then off all lists. False when the slot's generations are used up: it must be retired.
+ * `shared`: owner and visitor may both be counting. */
+bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf, bool shared);
 
 /* Inside the section: keep the slot's storage, or put it and what it displaces on the chain. */
 void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
                        struct hearth__exec_after *after);
+
+/* Inside the section: give back what was stamped below `before`, at most so many slots. Returns slots. */
+size_t hearth__exec_evict_old(struct hearth_exec *arena, uint64_t before, size_t most,
+                              struct hearth__exec_after *after);
 
 /* Inside the section: evict until at most `limit` bytes are retained. */
 void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
@@ -193,6 +268,10 @@ void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_a
 
 /* Inside the section: settle at most `most` queued returns. True if any slot came home. */
 bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__exec_after *after);
+
+/* The same for a visitor. */
+bool hearth__exec_drain_visiting(struct hearth_exec *arena, size_t most,
+                                 struct hearth__exec_after *after);
 
 /* Outside the section: report stale returns and send strays on. */
 void hearth__exec_report(struct hearth_exec *arena, struct hearth__exec_after *after);
@@ -213,10 +292,134 @@ enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hea
 enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hearth_buf *buf,
                                           struct hearth_buf *slot, size_t *size);
 
-/* Another thread gives back what the arena retains, largest first, at least `goal` bytes if there are as
- * many. The caller keeps the arena from ending. Returns bytes; *busy says that the owner was inside, or
- * somebody else visits. */
-size_t hearth__exec_visit(struct hearth_exec *arena, size_t goal, bool *busy);
+/* What a visitor is to do. */
+struct hearth__visit {
+    uint64_t before;                   /* give back what was stamped below */
+    size_t goal;                       /* bytes to give back: it stops when there are as many */
+    struct hearth__releases *releases; /* where the storage goes */
+    bool busy;                         /* out: the owner was inside, or somebody else visits */
+    bool more;                         /* out: there was more than one visit gives back */
+};
+
+/* Slots that one visit gives back at most. */
+#define HEARTH__VISIT_MOST 96u
+
+/* Another thread takes queued returns in and gives back what the arena retains, least recently freed first.
+ * One visit is bounded. The caller keeps the arena from ending. Returns bytes. */
+size_t hearth__exec_visit(struct hearth_exec *arena, struct hearth__visit *visit);
+
+/* For a pass over many arenas: raise the flag of each (section.h), one membarrier, then serve each that was
+ * raised, which lowers it. `apart`: what the membarrier said. */
+size_t hearth__exec_visit_serve(struct hearth_exec *arena, bool apart, struct hearth__visit *visit);
+
+/* The store, counted. Inside, or visiting. */
+
+static inline struct hearth_buf *hearth__exec_stored_out(struct hearth_exec *arena,
+                                                         struct hearth_buf *buf)
+{
+    if (buf != NULL)
+        arena->stored -= (int64_t)hearth__load_relaxed(&buf->weight);
+    return buf;
+}
+
+static inline struct hearth_buf *hearth__exec_store_take(struct hearth_exec *arena,
+                                                         const struct hearth__want *want)
+{
+    return hearth__exec_stored_out(arena, arena->store->ops->take(arena->store, want));
+}
+
+static inline struct hearth_buf *hearth__exec_store_take_largest(struct hearth_exec *arena)
+{
+    return hearth__exec_stored_out(arena, arena->store->ops->take_largest(arena->store));
+}
+
+/* The least recently given one, if its stamp is below. */
+static inline struct hearth_buf *hearth__exec_store_evict(struct hearth_exec *arena,
+                                                          uint64_t before)
+{
+    return hearth__exec_stored_out(arena, arena->store->ops->evict(arena->store, before));
+}
+
+static inline void hearth__exec_store_give(struct hearth_exec *arena, struct hearth_buf *buf)
+{
+    arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
+    arena->store->ops->give(arena->store, buf);
+}
+
+/* The budget of the arena's service: exec_meter.c. */
+
+/* Inside, and no visitor is: keep `stored` and `charge` from now on. `walk`: by looking at the store, for a
+ * visitor. */
+void hearth__exec_meter(struct hearth_exec *arena, bool walk);
+
+/* Inside, visiting or not: whether the slot's storage may be kept within the ceiling. It is not in the store,
+ * and not on the chain. */
+bool hearth__exec_charge(struct hearth_exec *arena, const struct hearth_buf *buf,
+                         struct hearth__exec_after *after);
+
+/* Inside, at the end of an operation, or visiting: surplus credit goes back. */
+void hearth__exec_settle(struct hearth_exec *arena, struct hearth__exec_after *after);
+
+/* Inside: all credit that the store does not fill goes back. */
+void hearth__exec_discharge(struct hearth_exec *arena);
+
+/* Inside or visiting: take over the service's retention cap if it changed. */
+void hearth__exec_take_cap(struct hearth_exec *arena);
+
+/* The owner, or a visitor. */
+void hearth__exec_set_cap(struct hearth_exec *arena, size_t bytes);
+
+/* Room for live bytes; true where nothing is limited. */
+static inline bool hearth__exec_room_take(struct hearth_exec *arena, size_t bytes)
+{
+    return arena->budget == NULL ||
+           hearth__budget_room_take(arena->budget, bytes, HEARTH_PRIORITY_NORMAL);
+}
+
+static inline void hearth__exec_room_give(struct hearth_exec *arena, size_t bytes)
+{
+    if (arena->budget != NULL)
+        hearth__budget_room_give(arena->budget, bytes);
+}
+
+/* Outside, before a request fails: whether somebody else gave retained storage back. */
+bool hearth__exec_reclaim_others(struct hearth_exec *arena);
+
+/* Outside: storage was obtained. */
+void hearth__exec_grew(struct hearth_exec *arena, size_t bytes);
+
+/* Inside, at the end of an operation: a slice of what others asked for. */
+void hearth__exec_serve(struct hearth_exec *arena, struct hearth__exec_after *after);
+
+/* Outside, after an operation on an arena of a service. */
+void hearth__exec_after(struct hearth_exec *arena);
+
+/* Outside: remember why a request was refused, and answer `status`. */
+enum hearth_status hearth__exec_refused(struct hearth_exec *arena, const struct hearth__want *want,
+                                        enum hearth_status status);
+
+/* For services: exec_life.c, exec_end.c. */
+
+/* An arena of the calling thread. */
+enum hearth_status hearth__exec_make(const struct hearth_exec_options *options, uint32_t debug,
+                                     struct hearth_exec **arena);
+
+/* The closer, when the service has no more users: end the arena, or let its owner do it who is inside. Two holds
+ * stay, see hearth__exec_came_home(): the owner's and the service's. Returns whether the owner's is the
+ * closer's to give up. */
+bool hearth__exec_close(struct hearth_exec *arena);
+
+/* After a visit that met the end of the service: see that somebody ends the arena. */
+void hearth__exec_see_to_end(struct hearth_exec *arena);
+
+/* The owner, after an operation that met the end of the service: end the arena, unless somebody else does. */
+void hearth__exec_end_own(struct hearth_exec *arena);
+
+/* Give back all and let what is live come home by itself; `holds` more count as buffers. */
+uint64_t hearth__exec_wind_up(struct hearth_exec *arena, uint64_t holds);
+
+/* In a forked child: what an operation or a visit by a thread that is not there held is lost. */
+void hearth__exec_lose(struct hearth_exec *arena, bool store_too);
 
 /* Inside: what was put aside while a visitor was there. */
 void hearth__exec_merge(struct hearth_exec *arena);

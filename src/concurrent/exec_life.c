@@ -58,6 +58,33 @@ static void set_plain_path(struct hearth_exec *arena)
     arena->plain_alignment_log = plain ? HEARTH__ALIGNMENT_LOG_MIN : 0;
 }
 
+void hearth__exec_set_cap(struct hearth_exec *arena, size_t bytes)
+{
+    hearth__store_relaxed(&arena->retention_cap, bytes);
+    set_plain_path(arena);
+}
+
+static void join_nothing(struct hearth_exec *core)
+{
+    core->filling = false;
+    core->fixed = false;
+    core->metering = false;
+    core->stored = 0;
+    core->charge = 0;
+    core->room_wanted = 0;
+    core->runs = 0;
+    core->budget = NULL;
+    core->service = NULL;
+    hearth__ages_init(&core->run_ages);
+    hearth__ages_init(&core->ages);
+    core->seen_gives = 0;
+    core->seen_out = 0;
+    core->seen_tick = 0;
+    core->seen_at_work = false;
+    hearth__store_relaxed(&core->asked_before, 0);
+    hearth__store_relaxed(&core->lost, 0);
+}
+
 enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
                                       struct hearth_exec **arena)
 {
@@ -65,8 +92,13 @@ enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
     if (arena == NULL)
         return hearth__misuse(HEARTH_INVALID, "hearth_exec_create", NULL, NULL);
     enum hearth_status status = merge_options(given, &options);
-    if (status != HEARTH_OK)
-        return status;
+    return status == HEARTH_OK ? hearth__exec_make(&options, options.reserved, arena) : status;
+}
+
+enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, uint32_t debug,
+                                     struct hearth_exec **arena)
+{
+    struct hearth_exec_options options = *given;
     struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_EXEC);
     if (segment == NULL)
         return HEARTH_NO_MEMORY;
@@ -76,7 +108,8 @@ enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
     core->allocator.ops = &hearth__exec_ops;
     core->store = &core->bins.store;
     hearth__slots_init(&core->slots, segment, options.slots);
-    core->debug = options.reserved;
+    core->debug = debug;
+    join_nothing(core);
     core->held = 0;
     hearth__store_relaxed(&core->running, 0);
     core->visited = false;
@@ -127,8 +160,42 @@ static uint64_t live_now(const struct hearth_exec *arena)
                                 hearth__load_relaxed(&arena->cells.in_weight));
 }
 
+static void lists_reset(struct hearth__bins *bins)
+{
+    struct hearth__bin_set *aligned = bins->aligned;
+    hearth__bins_init(bins);
+    bins->aligned = aligned;
+    if (aligned != NULL)
+        memset(aligned, 0, HEARTH__ALIGNED_SETS * sizeof *aligned);
+}
+
+void hearth__exec_lose(struct hearth_exec *arena, bool store_too)
+{
+    size_t slots = 0;
+    size_t bytes = 0;
+    struct hearth__exec_reading now = hearth__exec_read(arena);
+    if (store_too) {
+        lists_reset(&arena->bins);
+        arena->slots.unused = NULL;
+        arena->spare.unused = NULL;
+    } else {
+        arena->store->ops->count(arena->store, &slots, &bytes);
+    }
+    arena->held = hearth__weight_of((size_t)(now.obtained_count - now.given_count),
+                                    (size_t)(now.obtained_bytes - now.given_bytes));
+    arena->spare_held = 0;
+    arena->visited = false;
+    arena->stored = (int64_t)hearth__weight_of(slots, bytes);
+    hearth__store_relaxed(&arena->running, 0);
+    size_t retained = (size_t)hearth__exec_retained_bytes(&now);
+    size_t retained_count = (size_t)hearth__exec_retained_count(&now);
+    hearth__store_relaxed(&arena->lost,
+                          hearth__weight_of(retained_count > slots ? retained_count - slots : 0,
+                                            retained > bytes ? retained - bytes : 0));
+}
+
 /* Close the inbox and give back all that is retained. */
-static void wind_up(struct hearth_exec *arena)
+static void give_all_back(struct hearth_exec *arena)
 {
     hearth__store_relaxed(&arena->owner, HEARTH__OWNER_GONE);
     drain_all(arena);
@@ -144,27 +211,37 @@ enum hearth_status hearth_exec_destroy(struct hearth_exec *arena)
 {
     if (arena == NULL)
         return HEARTH_OK;
+    if (arena->service != NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, "hearth_exec_destroy", NULL);
     drain_all(arena);
     hearth__exec_assert(arena);
     if (live_now(arena) != 0)
         return HEARTH_BUSY;
-    wind_up(arena);
+    give_all_back(arena);
     finish(arena);
     return HEARTH_OK;
+}
+
+uint64_t hearth__exec_wind_up(struct hearth_exec *arena, uint64_t holds)
+{
+    give_all_back(arena);
+    uint64_t live = live_now(arena);
+    /* EDGE exec.outstanding, publish: the end of this thread's work on the arena. */
+    /* EDGE exec.outstanding, observe: that of all who came home before. */
+    uint64_t before =
+        hearth__fetch_add_acq_rel(&arena->outstanding, live + holds - OUTSTANDING_BIAS);
+    if (before + live + holds == OUTSTANDING_BIAS)
+        finish(arena);
+    return live;
 }
 
 enum hearth_status hearth_exec_detach(struct hearth_exec *arena, size_t *outstanding)
 {
     uint64_t live = 0;
-    if (arena != NULL) {
-        wind_up(arena);
-        live = live_now(arena);
-        /* EDGE exec.outstanding, publish: the end of this thread's work on the arena. */
-        /* EDGE exec.outstanding, observe: that of all who came home before. */
-        uint64_t before = hearth__fetch_add_acq_rel(&arena->outstanding, live - OUTSTANDING_BIAS);
-        if (before + live == OUTSTANDING_BIAS)
-            finish(arena);
-    }
+    if (arena != NULL && arena->service != NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, "hearth_exec_detach", NULL);
+    if (arena != NULL)
+        live = hearth__exec_wind_up(arena, 0);
     if (outstanding != NULL)
         *outstanding = (size_t)live;
     return HEARTH_OK;
@@ -184,6 +261,8 @@ enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena)
     if (arena == NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     uint64_t token = hearth__thread_token();
+    if (arena->service != NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     if (hearth__load_relaxed(&arena->owner) != token)
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
     if (!hearth__section_open(&arena->section, token))
@@ -222,10 +301,10 @@ enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *arena, size
     enum hearth_status status = hearth__exec_begin(arena, call);
     if (status != HEARTH_OK)
         return status;
-    hearth__store_relaxed(&arena->retention_cap, bytes);
-    set_plain_path(arena);
+    hearth__exec_set_cap(arena, bytes);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
-    hearth__exec_evict_to(arena, bytes, &after);
+    if (!arena->visited)
+        hearth__exec_evict_to(arena, bytes, &after);
     hearth__exec_end(arena, &after);
     hearth__exec_assert(arena);
     return HEARTH_OK;

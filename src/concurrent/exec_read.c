@@ -167,9 +167,10 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
     size_t bytes;
     struct hearth__exec_reading now = hearth__exec_read(arena);
     arena->store->ops->count(arena->store, &slots, &bytes);
-    if (slots != hearth__exec_retained_count(&now))
+    hearth__weight lost = hearth__load_relaxed(&arena->lost);
+    if (slots + hearth__weight_count(lost) != hearth__exec_retained_count(&now))
         return "the store's slots are not the retained count";
-    if (bytes != hearth__exec_retained_bytes(&now))
+    if (bytes + hearth__weight_capacity(lost) != hearth__exec_retained_bytes(&now))
         return "the store's bytes are not the retained bytes";
     if (hearth__weight_capacity(arena->held + arena->spare_held) != hearth__exec_footprint(&now))
         return "held is not the footprint";
@@ -179,9 +180,9 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
                                                               hearth__exec_pending_bytes(&now) !=
                                                           hearth__exec_footprint(&now))
         return "live, retained and pending capacity do not add up to the footprint";
-    if (hearth__slots_unused(&arena->slots) + hearth__slots_unused(&arena->spare) + slots +
-            out_count(&now) !=
-        arena->slots.made + arena->spare.made)
+    if (lost == 0 && hearth__slots_unused(&arena->slots) + hearth__slots_unused(&arena->spare) +
+                             slots + out_count(&now) !=
+                         arena->slots.made + arena->spare.made)
         return "slots got lost";
     return NULL;
 }

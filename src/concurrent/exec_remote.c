@@ -35,6 +35,7 @@ static bool finish_detached(struct hearth_exec *arena, struct hearth_buf *buf, u
     if (!hearth__cas_acq_rel(&buf->state, &live, unused))
         return false;
     /* The buffer was out, so the arena cannot end before it is counted home. */
+    hearth__exec_scrub(arena, buf);
     struct hearth_segment segment;
     hearth__buf_detach(buf, &segment);
     hearth__backing_release(arena->backing, &segment);
@@ -104,7 +105,7 @@ enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct he
 }
 
 /* One slot of the backlog. False when it did not come home: stale, or astray. */
-static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf,
+static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf, bool shared,
                     struct hearth__exec_after *after)
 {
     if (hearth__unlikely(!hearth__slot_in(buf, &arena->allocator))) {
@@ -122,22 +123,24 @@ static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf,
     }
 #endif
     hearth__cell_add(&arena->cells.remote_frees, 1);
-    if (hearth__exec_take_back(arena, buf))
+    size_t capacity = hearth__buf_capacity(buf);
+    hearth__exec_scrub(arena, buf);
+    if (hearth__exec_take_back(arena, buf, shared))
         hearth__exec_keep(arena, buf, after);
     else
         hearth__exec_chain_push(after, buf);
+    hearth__exec_room_give(arena, capacity);
     return true;
 }
 
-bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__exec_after *after)
+static bool drain(struct hearth_exec *arena, size_t most, bool shared,
+                  struct hearth__exec_after *after)
 {
     bool any = false;
-    if (arena->visited)
-        return false;
     struct hearth_buf *buf = hearth__load_relaxed(&arena->backlog);
     /* Lowered before the inbox is looked at: what comes later raises it again, and so does leaving
      * the section with something left. */
-    if (hearth__load_relaxed(&arena->section.attention) != 0)
+    if ((hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_INBOX) != 0)
         (void)hearth__fetch_and_acquire(&arena->section.attention, ~HEARTH__ATTENTION_INBOX);
     for (; most > 0; most--) {
         if (buf == NULL) {
@@ -151,10 +154,21 @@ bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__e
         /* The backlog's totals are those of its first slot: off the pending figure before it shows in
          * another, so that a reader may miss it for a moment but never counts it twice. */
         hearth__store_release(&arena->backlog, next);
-        any |= take_in(arena, buf, after);
+        any |= take_in(arena, buf, shared, after);
         buf = next;
     }
     return any;
+}
+
+bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__exec_after *after)
+{
+    return !arena->visited && drain(arena, most, false, after);
+}
+
+bool hearth__exec_drain_visiting(struct hearth_exec *arena, size_t most,
+                                 struct hearth__exec_after *after)
+{
+    return drain(arena, most, true, after);
 }
 
 void hearth__exec_report(struct hearth_exec *arena, struct hearth__exec_after *after)

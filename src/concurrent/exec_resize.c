@@ -13,8 +13,12 @@ static void count_resize(struct hearth_exec *arena, struct hearth_buf *buf, size
 {
     struct hearth__exec_cells *cells = &arena->cells;
     size_t old = hearth__load_relaxed(&buf->size);
-    if (size >= old)
+    if (size >= old && arena->visited)
+        hearth__exec_count_out_shared(cells, size - old);
+    else if (size >= old)
         hearth__exec_count_out(cells, size - old);
+    else if (arena->visited)
+        hearth__exec_count_in_shared(cells, old - size);
     else
         hearth__exec_count_in(cells, old - size);
     hearth__store_relaxed(&buf->size, size);
@@ -29,8 +33,9 @@ static void exchange(struct hearth_exec *arena, struct hearth_buf *buf, struct h
     if (keep)
         memcpy(hearth__load_relaxed(&spare->data), hearth__load_relaxed(&buf->data),
                old < size ? old : size);
+    hearth__exec_scrub(arena, buf);
     hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&spare->weight));
-    hearth__cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight));
+    hearth__exec_cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight), arena->visited);
     hearth__buf_swap_storage(buf, spare);
     buf->flags = 0;
     count_resize(arena, buf, size);
@@ -67,7 +72,7 @@ static enum hearth_status find_storage(struct hearth_exec *arena, const struct h
         *spare = stand_in;
         return hearth__exec_fill_spare(arena, want, stand_in);
     }
-    *spare = arena->store->ops->take(arena->store, want);
+    *spare = hearth__exec_store_take(arena, want);
     if (*spare != NULL)
         return HEARTH_OK;
     enum hearth_status status = hearth__exec_obtain(arena, want, spare);
@@ -91,11 +96,17 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     status = unchanged(buf, word) ? find_storage(arena, want, &stand_in, &spare) : HEARTH_STALE;
     if (status == HEARTH_OK) {
-        if (unchanged(buf, word))
-            exchange(arena, buf, spare, size, keep);
-        else
+        size_t more_room = hearth__buf_capacity(spare) - want->bytes;
+        size_t old = hearth__buf_capacity(buf);
+        if (!unchanged(buf, word))
             status = HEARTH_STALE;
+        else if (!hearth__exec_room_take(arena, more_room))
+            status = HEARTH_NO_MEMORY;
+        else
+            exchange(arena, buf, spare, size, keep);
         put_spare(arena, spare, spare != &stand_in, &after);
+        if (status == HEARTH_OK)
+            hearth__exec_room_give(arena, old);
     }
     *more = after.chain != NULL;
     hearth__exec_end(arena, &after);
@@ -109,9 +120,17 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
     bool more;
     if (!hearth__rounding_want(&arena->rounding, size, buf->alignment_log, &want))
         return HEARTH_OVERFLOW;
+    if (!hearth__exec_room_take(arena, want.bytes))
+        return hearth__exec_refused(arena, &want, HEARTH_NO_MEMORY);
+    if (arena->budget != NULL && arena->budget->metered)
+        want.last_class = want.size_class; /* whatever is larger may not fit the limit */
     enum hearth_status status = move_once(arena, buf, word, &want, size, keep, &more);
     if (status == HEARTH_NO_MEMORY && more)
         status = move_once(arena, buf, word, &want, size, keep, &more);
+    if (status != HEARTH_OK)
+        hearth__exec_room_give(arena, want.bytes);
+    if (status == HEARTH_NO_MEMORY)
+        return hearth__exec_refused(arena, &want, status);
     return status == HEARTH_STALE ? hearth__exec_misuse(arena, status, CALL, buf) : status;
 }
 
@@ -125,7 +144,7 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
         return status;
     if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
         *size = hearth__load_relaxed(&buf->size);
-        (void)hearth__exec_take_back(arena, buf);
+        (void)hearth__exec_take_back(arena, buf, arena->visited);
         hearth__buf_move_storage(buf, slot);
         hearth__exec_count_given(arena, hearth__buf_capacity(slot));
         hearth__slots_put(arena->visited ? &arena->spare : &arena->slots, buf);

@@ -80,7 +80,7 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
 {
     size_t alignment = (size_t)1 << want->alignment_log;
     struct hearth_segment segment;
-    if (!plausible(arena, want))
+    if (!plausible(arena, want) || (arena->fixed && !arena->filling))
         return HEARTH_NO_MEMORY;
     hearth__exec_leave(arena);
     enum hearth_status status =
@@ -89,6 +89,7 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
         hearth__section_resume(&arena->section);
         bool gained = hearth__exec_trim_all(arena) != 0;
         hearth__exec_leave(arena);
+        gained |= hearth__exec_reclaim_others(arena);
         if (gained) {
             (void)hearth_backing_purge(arena->backing);
             status = hearth__backing_acquire(arena->backing, want->bytes, alignment, &segment);
@@ -98,6 +99,8 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
         status = hearth__buf_attach(slot, &segment, want->alignment_log);
         if (status != HEARTH_OK)
             hearth__backing_release(arena->backing, &segment);
+        else
+            hearth__exec_grew(arena, segment.length);
     }
     hearth__section_resume(&arena->section);
     if (status != HEARTH_OK)
@@ -134,10 +137,10 @@ static enum hearth_status reuse_any(struct hearth_exec *arena, const struct hear
 {
     struct hearth__want any = *want;
     any.last_class = HEARTH__CLASS_COUNT - 1;
-    *buf = arena->store->ops->take(arena->store, &any);
+    *buf = hearth__exec_store_take(arena, &any);
     if (*buf != NULL)
         return HEARTH_OK;
-    struct hearth_buf *largest = arena->store->ops->take_largest(arena->store);
+    struct hearth_buf *largest = hearth__exec_store_take_largest(arena);
     if (largest == NULL)
         return HEARTH_NO_SLOT;
     uintptr_t address = (uintptr_t)hearth__load_relaxed(&largest->data);
@@ -157,7 +160,7 @@ static enum hearth_status reuse_any(struct hearth_exec *arena, const struct hear
         hearth__buf_swap_storage(largest, &stand_in);
         hearth__exec_empty(arena, &stand_in);
     } else if (!plausible(arena, want)) {
-        arena->store->ops->give(arena->store, largest);
+        hearth__exec_store_give(arena, largest);
         return status;
     } else {
         /* The old storage is the last that can be given back. */
@@ -194,19 +197,30 @@ enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct h
 void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
                            struct hearth__exec_after *after)
 {
-    if (arena->visited)
-        return;
     size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
     for (const struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next)
         retained -= hearth__buf_capacity(buf); /* on its way out already */
     while (retained > limit) {
-        struct hearth_buf *victim = arena->store->ops->evict(arena->store, UINT64_MAX);
+        struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX);
         if (victim == NULL)
             return;
         retained -= hearth__buf_capacity(victim);
         hearth__cell_add(&arena->cells.evictions, 1);
         hearth__exec_chain_push(after, victim);
     }
+}
+
+size_t hearth__exec_evict_old(struct hearth_exec *arena, uint64_t before, size_t most,
+                              struct hearth__exec_after *after)
+{
+    size_t count = 0;
+    for (; count < most; count++) {
+        struct hearth_buf *victim = hearth__exec_store_evict(arena, before);
+        if (victim == NULL)
+            break;
+        hearth__exec_chain_push(after, victim);
+    }
+    return count;
 }
 
 void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
@@ -219,6 +233,15 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
         hearth__exec_chain_push(after, buf);
         return;
     }
+    if (arena->service != NULL &&
+        (hearth__exec_closed(arena) || !hearth__exec_charge(arena, buf, after))) {
+        hearth__exec_chain_push(after, buf);
+        return;
+    }
+    if (after->visiting && hearth__weight_capacity(hearth__exec_retained(arena)) > cap) {
+        hearth__exec_chain_push(after, buf);
+        return;
+    }
     if (capacity > cap) {
         hearth__cell_add(&arena->cells.bypasses, 1);
         hearth__exec_chain_push(after, buf);
@@ -226,8 +249,9 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
     }
     if ((arena->debug & HEARTH__DEBUG_POISON) != 0)
         memset(hearth__load_relaxed(&buf->data), POISON_FREE, capacity);
-    arena->store->ops->give(arena->store, buf);
-    hearth__exec_evict_to(arena, cap, after);
+    hearth__exec_store_give(arena, buf);
+    if (!after->visiting)
+        hearth__exec_evict_to(arena, cap, after);
 }
 
 void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_after *after)
@@ -262,7 +286,7 @@ size_t hearth__exec_trim_all(struct hearth_exec *arena)
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
         struct hearth_buf *buf = NULL;
         for (unsigned i = 0; i < TRIM_STEP; i++) {
-            buf = arena->store->ops->take_largest(arena->store);
+            buf = hearth__exec_store_take_largest(arena);
             if (buf == NULL)
                 break;
             released += hearth__buf_capacity(buf);

@@ -3,7 +3,8 @@
  * Execution arena: visits by other threads, which give back what an idle owner retains.
  *
  * Problem. The owner's plain path has no lock and no fence, and what it keeps for itself must come back all the
- * same when somebody asks: after a spike, from a thread that does nothing any more.
+ * same when somebody asks: after a spike, from a thread that does nothing any more. And so must what others
+ * returned to its inbox since.
  *
  * Picture.
  *
@@ -20,8 +21,8 @@
  * by the next operation that finds no visitor. An operation that left its section for a backing call still
  * counts as running, so that it finds the store as it left it.
  *
- * Cells. The visitor counts what it gives back in the owner's cells. The owner counts in the same ones only while
- * it is visited, and both do it by read-modify-write then.
+ * Cells. The visitor counts what it gives back and takes in in the owner's cells. The owner counts in the same
+ * ones only while it is visited, and both do it by read-modify-write then.
  *
  * Progress. Wait-free for the owner but for the backing. The visitor waits for nobody. Ordering: section.visit,
  * section.leave.
@@ -31,8 +32,10 @@
 #include "concurrent/membarrier.h"
 #include "core/perturb.h"
 
-/* Storage unlinked during one visit: bounds how long it takes. */
-#define VISIT_STEP 32u
+/* Queued returns taken in during one visit. Each may send a slot to the backing, and all find a place. */
+#define VISIT_DRAIN 16u
+static_assert(VISIT_DRAIN < HEARTH__VISIT_MOST, "what was taken in finds a place");
+static_assert(HEARTH__VISIT_MOST <= HEARTH__RELEASES_MOST, "one visit fits the releases");
 
 void hearth__exec_merge(struct hearth_exec *arena)
 {
@@ -109,56 +112,89 @@ enum hearth_status hearth__exec_obtain_spare(struct hearth_exec *arena,
     return HEARTH_OK;
 }
 
-/* The visitor has the store. Returns the segments that were unlinked. */
-static unsigned unlink_some(struct hearth_exec *arena, size_t goal, struct hearth_segment *segments)
+/* The visitor has the store: a slot's storage goes to whoever gives it back, outside. */
+static size_t unlink_one(struct hearth_exec *arena, struct hearth_buf *buf,
+                         struct hearth__visit *visit)
 {
-    unsigned count = 0;
-    for (size_t bytes = 0; count < VISIT_STEP && bytes < goal; count++) {
-        struct hearth_buf *buf = arena->store->ops->take_largest(arena->store);
-        if (buf == NULL)
-            break;
-        hearth__buf_detach(buf, &segments[count]);
-        bytes += segments[count].length;
-        arena->held -= hearth__weight_of(1, segments[count].length);
-        (void)hearth__fetch_add_release(&arena->cells.given_count, 1);
-        (void)hearth__fetch_add_release(&arena->cells.given_bytes, segments[count].length);
-        hearth__slots_put(&arena->slots, buf);
-    }
-    return count;
+    struct hearth_segment segment;
+    hearth__buf_detach(buf, &segment);
+    arena->held -= hearth__weight_of(1, segment.length);
+    (void)hearth__fetch_add_release(&arena->cells.given_count, 1);
+    (void)hearth__fetch_add_release(&arena->cells.given_bytes, segment.length);
+    hearth__slots_put(&arena->slots, buf);
+    hearth__releases_add(visit->releases, arena->backing, &segment);
+    return segment.length;
 }
 
-size_t hearth__exec_visit(struct hearth_exec *arena, size_t goal, bool *busy)
+/* The owner may be lending beside the visit, from storage that is not counted as held yet. */
+static bool is_above(const struct hearth_exec *arena, size_t cap)
 {
-    struct hearth_segment segments[VISIT_STEP];
-    size_t released = 0;
-    unsigned count;
-    *busy = false;
-    if (!hearth__membarrier_ready())
-        return 0;
-    do {
-        count = 0;
-        if (!hearth__section_raise(&arena->section)) {
-            *busy = true;
+    return cap != HEARTH_UNBOUNDED &&
+           (int64_t)(hearth__exec_retained(arena) - hearth__weight_of(0, cap / 64 * 64)) > 0;
+}
+
+/* The visitor has the store. Returns bytes. */
+static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit,
+                          struct hearth__exec_after *after)
+{
+    size_t bytes = 0;
+    unsigned count = 0;
+    if (!arena->metering &&
+        (hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_METERED) != 0)
+        hearth__exec_meter(arena, true);
+    if (arena->service != NULL)
+        hearth__exec_take_cap(arena);
+    (void)hearth__exec_drain_visiting(arena, VISIT_DRAIN, after);
+    hearth__exec_settle(arena, after);
+    size_t cap = hearth__load_relaxed(&arena->retention_cap);
+    while (count < HEARTH__VISIT_MOST) {
+        struct hearth_buf *buf = after->chain;
+        if (buf != NULL)
+            after->chain = buf->next;
+        else if (bytes < visit->goal)
+            buf =
+                hearth__exec_store_evict(arena, is_above(arena, cap) ? UINT64_MAX : visit->before);
+        if (buf == NULL)
             break;
-        }
+        bytes += unlink_one(arena, buf, visit);
+        count++;
+    }
+    hearth__exec_settle(arena, after);
+    visit->more = count == HEARTH__VISIT_MOST || hearth__load_relaxed(&arena->backlog) != NULL ||
+                  hearth__inbox_waiting(&arena->inbox);
+    return bytes;
+}
+
+size_t hearth__exec_visit_serve(struct hearth_exec *arena, bool apart, struct hearth__visit *visit)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    size_t released = 0;
+    after.visiting = true;
+    visit->more = false;
+    /* EDGE section.leave, observe: the operation that left its section has ended, too. */
+    visit->busy = !apart || !hearth__section_visit(&arena->section) ||
+                  hearth__load_acquire(&arena->running) != 0;
+    if (!visit->busy) {
         HEARTH__PERTURB("section.visit");
-#ifdef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
-        bool apart = true;
-#else
-        bool apart = hearth__membarrier();
-#endif
-        /* EDGE section.leave, observe: the operation that left its section has ended, too. */
-        *busy = !apart || !hearth__section_visit(&arena->section) ||
-                hearth__load_acquire(&arena->running) != 0;
-        if (!*busy) {
-            HEARTH__PERTURB("section.visit");
-            count = unlink_some(arena, goal - released, segments);
-        }
-        (void)hearth__section_lower(&arena->section);
-        for (unsigned i = 0; i < count; i++) {
-            released += segments[i].length;
-            hearth__backing_release(arena->backing, &segments[i]);
-        }
-    } while (count == VISIT_STEP && released < goal);
+        released = unlink_some(arena, visit, &after);
+    }
+    if ((hearth__section_lower(&arena->section) & HEARTH__ATTENTION_GONE) != 0)
+        hearth__exec_see_to_end(arena);
+    hearth__exec_report(arena, &after);
     return released;
+}
+
+size_t hearth__exec_visit(struct hearth_exec *arena, struct hearth__visit *visit)
+{
+    visit->more = false;
+    visit->busy = true;
+    if (!hearth__membarrier_ready() || !hearth__section_raise(&arena->section))
+        return 0;
+    HEARTH__PERTURB("section.visit");
+#ifdef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
+    bool apart = true;
+#else
+    bool apart = hearth__membarrier();
+#endif
+    return hearth__exec_visit_serve(arena, apart, visit);
 }

@@ -3,14 +3,17 @@
 #ifndef HEARTH_CONCURRENT_IO_H
 #define HEARTH_CONCURRENT_IO_H
 
+#include "concurrent/budget.h"
 #include "concurrent/reclaim.h"
 #include "concurrent/section.h"
 #include "concurrent/stack.h"
 #include "concurrent/thread.h"
+#include "core/ages.h"
 #include "core/atomic.h"
 #include "core/backing.h"
 #include "core/buf.h"
 #include "core/meta.h"
+#include "core/release.h"
 #include "core/rounding.h"
 #include "core/size_class.h"
 #include "core/store.h"
@@ -58,6 +61,7 @@ struct hearth__io_cache {
     int64_t ahead_most;  /* where a new peak begins, or too much was not told */
     int64_t ahead_least; /* where too much was not told */
     uint64_t clock;      /* last stamp */
+    uint64_t seen;       /* of the cells, at the last pass of a service; the pass's */
     alignas(64) struct hearth__io_cells cells;
     _Atomic(uint64_t) peak;  /* largest live bytes that the owner saw in this epoch */
     _Atomic(uint32_t) epoch; /* of the arena's peak */
@@ -100,8 +104,11 @@ struct hearth_io {
     uint32_t debug; /* HEARTH__DEBUG_* */
     struct hearth_backing *backing;
     size_t slots_limit;
-    size_t live_limit;
     struct hearth__rounding rounding;
+    struct hearth__budget *budget;  /* `own`, or its service's */
+    struct hearth_service *service; /* NULL: of no service */
+    bool fixed;                     /* never obtain storage for a request */
+    bool waits;                     /* requests with a deadline wait */
 
     /* Changed seldom. */
 
@@ -118,7 +125,6 @@ struct hearth_io {
 
     alignas(64) _Atomic(uint64_t) clock; /* last stamp given by any return to a shared list */
     alignas(64) _Atomic(int64_t) credit; /* not lent to caches and not retained */
-    _Atomic(int64_t) room;               /* of the limit on live bytes */
     _Atomic(int64_t) net;                /* live bytes since the epoch began, as far as told */
     _Atomic(uint64_t) peak;              /* largest that threads without a cache saw */
     _Atomic(uint64_t) slots_used;        /* slots with storage */
@@ -132,6 +138,13 @@ struct hearth_io {
     _Atomic(uint64_t) lost_bytes;               /* in caches abandoned at a fork */
     alignas(64) struct hearth__io_cells shared; /* of threads without a cache */
     struct hearth__io_cells after;              /* of everybody after the close */
+    struct hearth__budget own;                  /* for an arena of no service */
+    struct hearth__ages ages;                   /* by time and by runs; the pass's of its service */
+    struct hearth__ages run_ages;
+    uint64_t seen;       /* of the cells of threads without a cache */
+    uint64_t seen_clock; /* at the last look */
+    uint64_t seen_tick;  /* at the look before */
+    bool seen_at_work;   /* between the two */
     struct hearth__retired retired;
 };
 
@@ -151,6 +164,10 @@ struct hearth__io_access {
     struct hearth__io_cache *cache; /* NULL: without */
     struct hearth__io_cells *cells; /* without: the ones to count in */
     bool closed;                    /* the arena was closed when the section began */
+    bool filling;                   /* a prefill: storage is obtained whatever the policy */
+    bool prepaid;                   /* room for the request was reserved before */
+    bool backing_refused;           /* out: why there was NO_MEMORY */
+    uint32_t priority;              /* of the request */
 };
 
 static inline struct hearth_io *hearth__io_of(const struct hearth_allocator *allocator)
@@ -169,6 +186,8 @@ static inline struct hearth_io *hearth__io_of(const struct hearth_allocator *all
 
 /* Enter by the general path, with the calling thread's cache if it can be had, made if needed. */
 void hearth__io_enter(struct hearth_io *arena, struct hearth__io_access *access);
+/* After the section was left in mid-operation. */
+void hearth__io_enter_again(struct hearth__io_access *access);
 void hearth__io_leave(struct hearth__io_access *access);
 
 enum hearth_status hearth__io_misuse(struct hearth_io *arena, enum hearth_status status,
@@ -208,6 +227,13 @@ struct hearth__io_pass {
 /* Outside of any section: visit all idle caches, empty their magazines and take their credit back; ask the
  * others to do it themselves. */
 struct hearth__io_pass hearth__io_visit_all(struct hearth_io *arena);
+
+/* The same for caches that served no operation since the last call; the others count as busy and are left
+ * alone. One caller at a time. */
+struct hearth__io_pass hearth__io_visit_idle(struct hearth_io *arena);
+
+/* Whether threads without a cache worked since the last call. One caller at a time. */
+bool hearth__io_shared_moved(struct hearth_io *arena);
 
 /* Raise reasons for attention in all caches. */
 void hearth__io_alert(struct hearth_io *arena, uint32_t attention);
@@ -272,6 +298,27 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
 size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap,
                         uint64_t deadline);
 
+/* Inside: claim a slot that was seen free with this word, and take its storage off. False when somebody was
+ * faster. */
+bool hearth__io_claim(struct hearth__io_access *access, struct hearth_buf *buf, uint64_t word,
+                      struct hearth_segment *segment);
+
+/* Inside, left meanwhile: drop tombstones where there are too many of them. */
+void hearth__io_tidy(struct hearth__io_access *access, struct hearth__io_list *list, size_t free,
+                     size_t tombstones);
+
+/* What to give back by age; see io_age.c. */
+struct hearth__io_sweep {
+    uint64_t before; /* what is stamped below */
+    size_t goal;     /* bytes; it stops when there are as many */
+    uint64_t deadline;
+    struct hearth__releases *releases;
+    bool more; /* out: the releases are full, or the deadline passed */
+};
+
+/* Inside: move old storage of the shared lists to the releases. Returns bytes. */
+size_t hearth__io_sweep(struct hearth__io_access *access, struct hearth__io_sweep *sweep);
+
 /* Inside, left meanwhile: evict until the cap is kept; if another thread is evicting, it will. */
 void hearth__io_evict_excess(struct hearth__io_access *access);
 
@@ -317,11 +364,21 @@ void hearth__io_keep(struct hearth__io_access *access, struct hearth_buf *buf);
 
 void hearth__io_credit_init(struct hearth_io *arena, size_t cap);
 void hearth__io_credit_change(struct hearth_io *arena, size_t from, size_t to);
+/* The ceiling of the service changed. */
+void hearth__io_credit_ceiling(struct hearth_io *arena);
 
 /* Inside: the plain cases failed. */
 bool hearth__io_credit_borrow(struct hearth__io_access *access, hearth__weight weight);
 void hearth__io_credit_repay(struct hearth__io_cache *cache);
 void hearth__io_lead_slow(struct hearth__io_cache *cache, size_t size);
+
+/* Credit goes back to the arena, and to the budget of its service. */
+static inline void hearth__io_credit_return(struct hearth_io *arena, int64_t amount)
+{
+    (void)hearth__fetch_add_relaxed(&arena->credit, amount);
+    if (arena->service != NULL)
+        hearth__budget_refund(arena->budget, amount);
+}
 
 static inline hearth__weight hearth__io_credit_of(const struct hearth_buf *buf)
 {
@@ -332,7 +389,7 @@ static inline hearth__weight hearth__io_credit_of(const struct hearth_buf *buf)
 static inline void hearth__io_credit_give(struct hearth__io_access *access, hearth__weight weight)
 {
     if (access->cache == NULL) {
-        (void)hearth__fetch_add_relaxed(&access->arena->credit, (int64_t)weight);
+        hearth__io_credit_return(access->arena, (int64_t)weight);
         return;
     }
     access->cache->credit += (int64_t)weight;
@@ -369,8 +426,30 @@ void hearth__io_count_up(struct hearth__io_access *access, size_t size);
 void hearth__io_count_down(struct hearth__io_access *access, size_t size);
 
 /* Reserve capacity of the limit on live bytes. False when it would be passed. */
-bool hearth__io_room_take(struct hearth_io *arena, size_t capacity);
-void hearth__io_room_give(struct hearth_io *arena, size_t capacity);
+static inline bool hearth__io_room_take(struct hearth__io_access *access, size_t capacity)
+{
+    return hearth__budget_room_take(access->arena->budget, capacity, access->priority);
+}
+
+static inline void hearth__io_room_give(struct hearth_io *arena, size_t capacity)
+{
+    hearth__budget_room_give(arena->budget, capacity);
+}
+
+/* The service: io_life.c. */
+
+struct hearth__io_host {
+    struct hearth_service *service;
+    struct hearth__budget *budget;
+    uint32_t exhaustion; /* enum hearth_exhaustion */
+};
+
+/* `host` NULL: an arena of no service. */
+enum hearth_status hearth__io_make(const struct hearth_io_options *options, uint32_t debug,
+                                   const struct hearth__io_host *host, struct hearth_io **arena);
+
+/* False if it was closed before. */
+bool hearth__io_close(struct hearth_io *arena);
 
 /* Returns: io.c. */
 
@@ -394,6 +473,12 @@ enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
                                             const struct hearth_request *request, bool lease,
                                             const char *call, struct hearth_buf **out,
                                             uint64_t *generation);
+
+/* `prepaid`: the caller has reserved room for the request, as rounded, and keeps it on failure. */
+enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
+                                         const struct hearth_request *request, bool lease,
+                                         bool prepaid, const char *call, struct hearth_buf **out,
+                                         uint64_t *generation);
 
 /* The segment of a slot of any I/O arena, or NULL. */
 static inline struct hearth__segment *hearth__io_segment_of(const struct hearth_buf *buf)

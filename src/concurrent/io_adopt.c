@@ -73,12 +73,16 @@ static enum hearth_status take_into(struct hearth__io_access *access, struct hea
 {
     size_t size;
     size_t capacity = hearth__buf_capacity(buf);
-    if (!hearth__io_room_take(access->arena, capacity))
+    /* Within one service it is live before and after. */
+    bool same = from->budget == access->arena->budget;
+    if (!same && !hearth__io_room_take(access, capacity))
         return HEARTH_NO_MEMORY;
     enum hearth_status status = hearth__exec_surrender(from, buf, slot, &size);
     if (status == HEARTH_OK)
         settle(access, slot, size);
-    else
+    if (!same && status == HEARTH_OK)
+        hearth__exec_room_give(from, capacity);
+    else if (!same)
         hearth__io_room_give(access->arena, capacity);
     return status;
 }

@@ -26,6 +26,7 @@
 #include "concurrent/io.h"
 
 #include "concurrent/membarrier.h"
+#include "concurrent/service.h"
 #include "core/perturb.h"
 
 #include <pthread.h>
@@ -132,6 +133,7 @@ static void cache_init(struct hearth_io *arena, struct hearth__io_cache *cache)
     cache->ahead_most = 0;
     cache->ahead_least = 0;
     cache->clock = 0;
+    cache->seen = 0;
     memset(&cache->cells, 0, sizeof cache->cells);
     hearth__store_relaxed(&cache->peak, 0);
     hearth__store_relaxed(&cache->epoch, hearth__load_acquire(&arena->epoch));
@@ -193,7 +195,7 @@ static void give_up(struct hearth__io_cache *cache)
         catch_up(arena, cache);
         (void)hearth__fetch_add_relaxed(&arena->net, cache->ahead);
         cache->ahead = 0;
-        (void)hearth__fetch_add_relaxed(&arena->credit, cache->credit);
+        hearth__io_credit_return(arena, cache->credit);
         cache->credit = 0;
     }
     hearth__section_leave(section, HEARTH__OWNER_NONE);
@@ -289,7 +291,15 @@ struct hearth__io_cache *hearth__io_cache_find(struct hearth_io *arena)
 void hearth__io_enter(struct hearth_io *arena, struct hearth__io_access *access)
 {
     *access = (struct hearth__io_access){.arena = arena};
+    hearth__io_enter_again(access);
+}
+
+void hearth__io_enter_again(struct hearth__io_access *access)
+{
+    struct hearth_io *arena = access->arena;
     struct hearth__io_cache *cache = hearth__io_cache_find(arena);
+    access->cache = NULL;
+    access->closed = false;
     if (cache != NULL && hearth__section_open(&cache->section, hearth__thread_token_peek())) {
         hearth__section_resume(&cache->section);
         uint32_t attention = hearth__load_acquire(&cache->section.attention);
@@ -326,7 +336,7 @@ void hearth__io_leave(struct hearth__io_access *access)
 
 bool hearth__io_thread_inside(void)
 {
-    if (hearth__io_thread.giving_up)
+    if (hearth__io_thread.giving_up || hearth__service_thread_inside())
         return true;
     const struct hearth__io_cache *cache = hearth__io_thread.list;
     for (; cache != NULL; cache = cache->next_in_thread)

@@ -34,16 +34,26 @@
 static void set_quantum(struct hearth_io *arena)
 {
     size_t cap;
+    bool bounded;
     do {
         cap = hearth__load_relaxed(&arena->retention_cap);
-        hearth__store_relaxed(&arena->quantum, hearth__units(cap) / QUANTA);
-    } while (hearth__load_relaxed(&arena->retention_cap) != cap);
+        bounded = arena->service != NULL && hearth__budget_bounded(arena->budget);
+        int64_t quantum = hearth__units(cap) / QUANTA;
+        int64_t most = bounded ? hearth__units(arena->budget->grant) / 4 : quantum;
+        hearth__store_relaxed(&arena->quantum, quantum < most ? quantum : most);
+    } while (hearth__load_relaxed(&arena->retention_cap) != cap ||
+             (arena->service != NULL && hearth__budget_bounded(arena->budget) != bounded));
 }
 
 void hearth__io_credit_init(struct hearth_io *arena, size_t cap)
 {
     hearth__store_relaxed(&arena->retention_cap, cap);
     hearth__store_relaxed(&arena->credit, hearth__units(cap));
+    set_quantum(arena);
+}
+
+void hearth__io_credit_ceiling(struct hearth_io *arena)
+{
     set_quantum(arena);
 }
 
@@ -66,6 +76,14 @@ bool hearth__io_credit_borrow(struct hearth__io_access *access, hearth__weight w
             return false;
         amount = credit < least + quantum ? credit : least + quantum;
     } while (!hearth__cas_weak_relaxed(&arena->credit, &credit, credit - amount));
+    if (arena->service != NULL) {
+        int64_t got = hearth__budget_charge(arena->budget, least, amount);
+        if (got < amount)
+            (void)hearth__fetch_add_relaxed(&arena->credit, amount - got);
+        if (got == 0)
+            return false;
+        amount = got;
+    }
     if (access->cache != NULL)
         access->cache->credit = own + amount - (int64_t)weight;
     return true;
@@ -77,7 +95,7 @@ void hearth__io_credit_repay(struct hearth__io_cache *cache)
     cache->credit_most = 2 * quantum;
     if (cache->credit <= cache->credit_most)
         return;
-    (void)hearth__fetch_add_relaxed(&cache->arena->credit, cache->credit - quantum);
+    hearth__io_credit_return(cache->arena, cache->credit - quantum);
     cache->credit = quantum;
 }
 
@@ -138,22 +156,4 @@ void hearth__io_count_down(struct hearth__io_access *access, size_t size)
         hearth__io_lag(access->cache, size);
     else
         (void)hearth__fetch_add_relaxed(&access->arena->net, -(int64_t)size);
-}
-
-bool hearth__io_room_take(struct hearth_io *arena, size_t capacity)
-{
-    if (arena->live_limit == SIZE_MAX)
-        return true;
-    int64_t room = hearth__load_relaxed(&arena->room);
-    do {
-        if (room < 0 || (uint64_t)room < capacity)
-            return false;
-    } while (!hearth__cas_weak_relaxed(&arena->room, &room, room - (int64_t)capacity));
-    return true;
-}
-
-void hearth__io_room_give(struct hearth_io *arena, size_t capacity)
-{
-    if (arena->live_limit != SIZE_MAX)
-        (void)hearth__fetch_add_relaxed(&arena->room, (int64_t)capacity);
 }

@@ -195,23 +195,22 @@ static void find_victims(struct hearth_io *arena, struct victims *victims)
 }
 
 /* Claim a victim and take its storage off. False when somebody was faster. */
-static bool evict_one(struct hearth__io_access *access, const struct victim *victim,
+bool hearth__io_claim(struct hearth__io_access *access, struct hearth_buf *buf, uint64_t word,
                       struct hearth_segment *segment)
 {
-    uint64_t word = victim->word;
     uint64_t claimed = hearth__word(hearth__word_generation(word), HEARTH__EVICTED);
 #ifdef HEARTH_BROKEN_LATE_UNPUBLISH
-    hearth__store_release(&victim->buf->state, claimed);
+    hearth__store_release(&buf->state, claimed);
 #else
     /* EDGE word.free, observe: the last use of the payload, before it goes to the backing. */
-    if (!hearth__cas_acquire(&victim->buf->state, &word, claimed))
+    if (!hearth__cas_acquire(&buf->state, &word, claimed))
         return false;
 #endif
-    hearth__weight weight = hearth__load_relaxed(&victim->buf->weight);
-    hearth__buf_detach(victim->buf, segment);
+    hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    hearth__buf_detach(buf, segment);
     hearth__io_credit_give(access, weight);
     hearth__io_slot_unuse(access->arena);
-    detached(access->arena, victim->buf);
+    detached(access->arena, buf);
     return true;
 }
 
@@ -228,7 +227,7 @@ static void give_back(struct hearth__io_access *access, const struct hearth_segm
         bytes += segments[i].length;
         hearth__backing_release(arena->backing, &segments[i]);
     }
-    hearth__io_enter(arena, access);
+    hearth__io_enter_again(access);
     HEARTH__IO_COUNT(access, given_count, count);
     HEARTH__IO_COUNT(access, given_bytes, bytes);
 }
@@ -242,7 +241,8 @@ static size_t evict_some(struct hearth__io_access *access, struct victims *victi
     victims->bytes = 0;
     find_victims(access->arena, victims);
     for (unsigned i = 0; i < victims->count; i++) {
-        if (!evict_one(access, &victims->heap[i], &segments[count]))
+        if (!hearth__io_claim(access, victims->heap[i].buf, victims->heap[i].word,
+                              &segments[count]))
             continue;
         bytes += segments[count++].length;
     }
@@ -283,7 +283,7 @@ static void evict_over_cap(struct hearth__io_access *access)
     struct hearth_io *arena = access->arena;
     for (;;) {
         if (access->cache != NULL) {
-            (void)hearth__fetch_add_relaxed(&arena->credit, access->cache->credit);
+            hearth__io_credit_return(arena, access->cache->credit);
             access->cache->credit = 0;
         }
         int64_t missing = -hearth__load_relaxed(&arena->credit);
@@ -317,6 +317,16 @@ size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for
     size_t released = evict_bytes(access, bytes, for_cap, deadline);
     stop_evicting(access);
     return released;
+}
+
+void hearth__io_tidy(struct hearth__io_access *access, struct hearth__io_list *list, size_t free,
+                     size_t tombstones)
+{
+    struct census census = {free, tombstones};
+    if (tombstones <= TOMBSTONES_LEAST || tombstones <= free || !start_evicting(access->arena))
+        return;
+    compact(access->arena, list, &census);
+    stop_evicting(access);
 }
 
 void hearth__io_evict_excess(struct hearth__io_access *access)

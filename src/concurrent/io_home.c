@@ -2,7 +2,9 @@
 /* I/O arena: the general paths of handing out and coming home, for whatever the plain ones in io.c do not
  * cover, and the arena as an allocator. */
 #include "concurrent/io.h"
+#include "concurrent/service.h"
 
+#include "core/conf.h"
 #include "core/misuse.h"
 #include "core/request.h"
 
@@ -26,25 +28,81 @@ static void count_out_general(struct hearth__io_access *access, const struct hea
     hearth__io_count_up(access, size);
 }
 
-static enum hearth_status obtain_and_count(struct hearth_io *arena, const struct hearth__want *want,
-                                           size_t size, bool lease, bool *known_zero,
+/* One request on its way. */
+struct order {
+    struct hearth__want want;
+    size_t size;
+    uint32_t priority;
+    bool lease;
+    bool prepaid;         /* room for `want` was reserved */
+    bool known_zero;      /* out */
+    bool backing_refused; /* out */
+};
+
+static enum hearth_status obtain_and_count(struct hearth_io *arena, struct order *order,
                                            struct hearth_buf **out)
 {
     struct hearth__io_access access;
     struct hearth_buf *buf = NULL;
     hearth__io_enter(arena, &access);
+    access.priority = order->priority;
+    access.prepaid = order->prepaid;
     enum hearth_status status =
         access.closed ? HEARTH_CLOSED
-                      : hearth__io_obtain(&access, want, lease ? LEASED_BITS : LIVE_BITS, &buf);
+                      : hearth__io_obtain(&access, &order->want,
+                                          order->lease ? LEASED_BITS : LIVE_BITS, &buf);
+    order->backing_refused = access.backing_refused;
     if (status == HEARTH_OK) {
         /* Set by a fresh attachment only: what comes from a list was handed out before. */
-        *known_zero = (buf->flags & HEARTH__BUF_ZERO) != 0;
+        order->known_zero = (buf->flags & HEARTH__BUF_ZERO) != 0;
         buf->flags = 0;
-        hearth__store_relaxed(&buf->size, size);
-        count_out_general(&access, buf, size, lease);
+        hearth__store_relaxed(&buf->size, order->size);
+        count_out_general(&access, buf, order->size, order->lease);
         *out = buf;
     }
     hearth__io_leave(&access);
+    return status;
+}
+
+static bool is_refusal(enum hearth_status status)
+{
+    return status == HEARTH_NO_MEMORY || status == HEARTH_NO_SLOT;
+}
+
+/* Until storage comes back, or the deadline. A turn without success keeps the place in the queue. */
+static enum hearth_status wait_and_obtain(struct hearth_io *arena, struct order *order,
+                                          uint64_t deadline_ns, bool *cancelled,
+                                          struct hearth_buf **out)
+{
+    struct hearth__wait wait =
+        HEARTH__WAIT_INIT(order->want.bytes, order->priority & HEARTH_PRIORITY_HIGH, deadline_ns);
+    enum hearth_status status;
+    order->prepaid = true;
+    while ((status = hearth__budget_wait(arena->budget, &wait)) == HEARTH_OK) {
+        if (obtain_and_count(arena, order, out) == HEARTH_OK) {
+            hearth__budget_wait_end(arena->budget, &wait);
+            return HEARTH_OK;
+        }
+    }
+    *cancelled = wait.cancelled;
+    return status;
+}
+
+static enum hearth_status obtain_or_wait(struct hearth_io *arena, struct order *order,
+                                         uint64_t deadline_ns, struct hearth_buf **out)
+{
+    bool cancelled = false;
+    bool may_wait = arena->waits && deadline_ns != HEARTH_NO_WAIT && !order->prepaid;
+    if (may_wait)
+        order->priority |= HEARTH__ROOM_MAY_WAIT;
+    enum hearth_status status = obtain_and_count(arena, order, out);
+    if (may_wait && is_refusal(status))
+        status = wait_and_obtain(arena, order, deadline_ns, &cancelled, out);
+    if (arena->service != NULL && (is_refusal(status) || status == HEARTH_TIMEOUT))
+        hearth__service_refused(arena->service, order->want.bytes,
+                                order->priority & HEARTH_PRIORITY_HIGH,
+                                (order->backing_refused ? HEARTH__REFUSED_BY_BACKING : 0) |
+                                    (cancelled ? HEARTH__REFUSED_CANCELLED : 0));
     return status;
 }
 
@@ -53,22 +111,30 @@ enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
                                             const char *call, struct hearth_buf **out,
                                             uint64_t *generation)
 {
+    return hearth__io_alloc_paid(arena, request, lease, false, call, out, generation);
+}
+
+enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
+                                         const struct hearth_request *request, bool lease,
+                                         bool prepaid, const char *call, struct hearth_buf **out,
+                                         uint64_t *generation)
+{
     unsigned alignment_log;
-    struct hearth__want want;
+    struct order order = {.lease = lease, .prepaid = prepaid};
     if (arena == NULL || out == NULL || !hearth__request_alignment(request, &alignment_log))
         return hearth__io_misuse(arena, HEARTH_INVALID, call, NULL);
-    if (!hearth__rounding_want(&arena->rounding, request->size, alignment_log, &want))
+    if (!hearth__rounding_want(&arena->rounding, request->size, alignment_log, &order.want))
         return HEARTH_OVERFLOW;
-    if (want.bytes > HEARTH__HELD_MAX)
+    if (order.want.bytes > HEARTH__HELD_MAX)
         return HEARTH_NO_MEMORY;
-    bool known_zero = false;
+    order.size = request->size;
+    order.priority = request->priority;
     struct hearth_buf *buf = NULL;
-    enum hearth_status status =
-        obtain_and_count(arena, &want, request->size, lease, &known_zero, &buf);
+    enum hearth_status status = obtain_or_wait(arena, &order, request->deadline_ns, &buf);
     if (status != HEARTH_OK)
         return status;
     *generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
-    if (request->zero != 0 && !known_zero)
+    if (request->zero != 0 && !order.known_zero)
         memset(hearth__load_relaxed(&buf->data), 0, request->size);
     *out = buf;
     return HEARTH_OK;
@@ -130,6 +196,8 @@ void hearth__io_come_home(struct hearth_io *arena, struct hearth_buf *buf, bool 
     bool adopted = (buf->flags & HEARTH__BUF_ADOPTED) != 0;
     if (adopted)
         release_adopted(buf);
+    else if ((arena->debug & HEARTH__DEBUG_SCRUB) != 0)
+        memset(hearth__load_relaxed(&buf->data), 0, size);
     hearth__io_enter(arena, &access);
     if (adopted) {
         HEARTH__IO_COUNT(&access, given_count, 1);

@@ -35,6 +35,7 @@
 #include "concurrent/io.h"
 
 #include "concurrent/membarrier.h"
+#include "concurrent/service.h"
 #include "core/conf.h"
 #include "core/misuse.h"
 #include "core/options.h"
@@ -83,22 +84,44 @@ static void lists_init(struct hearth__io_list *lists)
 static void wait_for_sections(struct hearth__retired *retired);
 static void complete(struct hearth__retired *retired);
 
+static void join(struct hearth_io *core, size_t live_limit, const struct hearth__io_host *host)
+{
+    core->service = host == NULL ? NULL : host->service;
+    core->budget = host == NULL ? &core->own : host->budget;
+    core->fixed = host != NULL && host->exhaustion == HEARTH_EXHAUSTION_FAIL;
+    core->waits = host != NULL && host->exhaustion == HEARTH_EXHAUSTION_WAIT;
+    if (host == NULL) {
+        const struct hearth__budget_limits limits = {
+            .ceiling = HEARTH_UNBOUNDED,
+            .grant = 1,
+            .live_limit = live_limit,
+            .metered = live_limit != HEARTH_UNBOUNDED,
+        };
+        hearth__budget_init(&core->own, &limits, NULL);
+    }
+    hearth__ages_init(&core->ages);
+    hearth__ages_init(&core->run_ages);
+    core->seen = 0;
+    core->seen_clock = 0;
+    core->seen_tick = 0;
+    core->seen_at_work = false;
+}
+
 static void core_init(struct hearth_io *core, const struct hearth_io_options *options,
-                      uint32_t debug, struct hearth__io_list *lists)
+                      uint32_t debug, const struct hearth__io_host *host,
+                      struct hearth__io_list *lists)
 {
     core->allocator.ops = &hearth__io_ops;
     core->lists = lists;
     lists_init(lists);
     core->debug = debug;
-    core->plain = debug == 0 && options->live_limit == HEARTH_UNBOUNDED;
+    join(core, options->live_limit, host);
+    core->plain = debug == 0 && !core->budget->metered;
     core->backing = options->backing;
     hearth_backing_ref(options->backing);
     core->slots_limit = options->slots;
-    core->live_limit = options->live_limit;
     hearth__rounding_init(&core->rounding, options->reuse_ratio, options->backing->ops.granule);
     hearth__io_credit_init(core, options->retention_cap);
-    hearth__store_relaxed(
-        &core->room, options->live_limit > INT64_MAX ? INT64_MAX : (int64_t)options->live_limit);
     hearth__store_relaxed(&core->closed, 0);
     hearth__store_relaxed(&core->epoch, 1);
     hearth__store_relaxed(&core->base, 0);
@@ -129,8 +152,12 @@ enum hearth_status hearth_io_create(const struct hearth_io_options *given, struc
     if (arena == NULL)
         return hearth__misuse(HEARTH_INVALID, "hearth_io_create", NULL, NULL);
     enum hearth_status status = merge_options(given, &options, &debug);
-    if (status != HEARTH_OK)
-        return status;
+    return status == HEARTH_OK ? hearth__io_make(&options, debug, NULL, arena) : status;
+}
+
+enum hearth_status hearth__io_make(const struct hearth_io_options *options, uint32_t debug,
+                                   const struct hearth__io_host *host, struct hearth_io **arena)
+{
     /* What was left over goes first, so that its memory can serve the new arena. */
     if (!hearth__reclaim_may_wait() || hearth__io_thread_inside())
         return HEARTH_BUSY;
@@ -146,7 +173,7 @@ enum hearth_status hearth_io_create(const struct hearth_io_options *given, struc
         return HEARTH_NO_MEMORY;
     }
     struct hearth_io *core = hearth__segment_core(segment);
-    core_init(core, &options, debug, hearth__segment_core(lists));
+    core_init(core, options, debug, host, hearth__segment_core(lists));
     (void)hearth__io_slots_add(core, segment);
     *arena = core;
     return HEARTH_OK;
@@ -162,6 +189,9 @@ void hearth_io_ref(struct hearth_io *arena)
 static void finish(struct hearth_io *arena)
 {
     struct hearth_backing *backing = arena->backing;
+    struct hearth_service *service = arena->service;
+    if (service == NULL)
+        hearth__budget_fini(&arena->own);
     hearth__io_caches_end(arena);
     hearth__segment_release(hearth__core_segment(arena->lists));
     struct hearth__io_list *aligned = hearth__load_acquire(&arena->aligned);
@@ -175,6 +205,8 @@ static void finish(struct hearth_io *arena)
         hearth__segment_release(segment);
     }
     hearth_backing_unref(backing);
+    if (service != NULL)
+        hearth__service_let_go(service);
 }
 
 /* Set the flag. False if it was set before. */
@@ -259,9 +291,14 @@ void hearth_io_unref(struct hearth_io *arena)
         (void)hearth__reclaim_run();
 }
 
+bool hearth__io_close(struct hearth_io *arena)
+{
+    return close_once(arena);
+}
+
 enum hearth_status hearth_io_close(struct hearth_io *arena)
 {
-    if (arena == NULL)
+    if (arena == NULL || arena->service != NULL)
         return hearth__io_misuse(arena, HEARTH_INVALID, "hearth_io_close", NULL);
     return close_once(arena) ? HEARTH_OK : HEARTH_CLOSED;
 }
@@ -270,6 +307,8 @@ enum hearth_status hearth_io_destroy(struct hearth_io *arena)
 {
     if (arena == NULL)
         return HEARTH_OK;
+    if (arena->service != NULL)
+        return hearth__io_misuse(arena, HEARTH_INVALID, "hearth_io_destroy", NULL);
     if (!hearth__reclaim_may_wait() || hearth__io_thread_inside() ||
         hearth_io_live_count(arena) != 0)
         return HEARTH_BUSY;

@@ -4,6 +4,7 @@
  * RETURNING, so that a wrong call of another thread is answered and changes nothing. */
 #include "concurrent/io.h"
 
+#include "core/conf.h"
 #include "core/misuse.h"
 
 #include <string.h>
@@ -33,6 +34,8 @@ static void exchange(struct hearth__io_access *access, struct hearth_buf *buf,
                old < size ? old : size);
     HEARTH__IO_COUNT(access, bare_out_weight, hearth__load_relaxed(&spare->weight));
     HEARTH__IO_COUNT(access, bare_in_weight, hearth__load_relaxed(&buf->weight));
+    if ((access->arena->debug & HEARTH__DEBUG_SCRUB) != 0)
+        memset(hearth__load_relaxed(&buf->data), 0, old);
     hearth__buf_swap_storage(buf, spare);
     buf->flags = 0;
     count_size(access, buf, size);
@@ -45,7 +48,7 @@ static enum hearth_status move_to_fresh(struct hearth__io_access *access,
 {
     struct hearth_buf stand_in = {.index = buf->index};
     size_t released = hearth__buf_capacity(buf);
-    if (!hearth__io_room_take(access->arena, want->bytes))
+    if (!hearth__io_room_take(access, want->bytes))
         return HEARTH_NO_MEMORY;
     enum hearth_status status = hearth__io_fill(access, want, &stand_in);
     if (status != HEARTH_OK) {

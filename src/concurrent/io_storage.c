@@ -5,6 +5,7 @@
  */
 #include "concurrent/io.h"
 
+#include "concurrent/service.h"
 #include "core/conf.h"
 #include "core/perturb.h"
 
@@ -67,7 +68,7 @@ enum hearth_status hearth__io_slot_take(struct hearth__io_access *access, struct
     while ((*slot = hearth__stack_pop(&arena->unused)) == NULL) {
         hearth__io_leave(access);
         struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_IO_SLOTS);
-        hearth__io_enter(arena, access);
+        hearth__io_enter_again(access);
         if (segment == NULL) {
             hearth__io_slot_unuse(arena);
             return HEARTH_NO_MEMORY;
@@ -88,7 +89,7 @@ enum hearth_status hearth__io_slot_force(struct hearth__io_access *access, struc
         if (hearth__io_drain_lists(access, 1, 0) == 0) {
             hearth__io_leave(access);
             (void)hearth__io_visit_all(access->arena);
-            hearth__io_enter(access->arena, access);
+            hearth__io_enter_again(access);
             (void)hearth__io_drain_lists(access, 1, 0);
         }
         status = hearth__io_slot_take(access, slot);
@@ -107,7 +108,7 @@ void hearth__io_empty(struct hearth__io_access *access, struct hearth_buf *buf, 
     }
     hearth__io_leave(access);
     hearth__backing_release(arena->backing, &segment);
-    hearth__io_enter(arena, access);
+    hearth__io_enter_again(access);
     HEARTH__IO_COUNT(access, given_count, 1);
     HEARTH__IO_COUNT(access, given_bytes, segment.length);
 }
@@ -120,12 +121,14 @@ static bool reclaim_all(struct hearth__io_access *access)
         (void)hearth__io_cache_flush(arena, access->cache);
     hearth__io_leave(access);
     (void)hearth__io_visit_all(arena);
-    hearth__io_enter(arena, access);
+    hearth__io_enter_again(access);
     size_t released = hearth__io_drain_lists(access, SIZE_MAX, 0);
     hearth__io_leave(access);
+    if (arena->service != NULL)
+        released += hearth__service_reclaim(arena->service);
     if (released != 0)
         (void)hearth_backing_purge(arena->backing);
-    hearth__io_enter(arena, access);
+    hearth__io_enter_again(access);
     return released != 0;
 }
 
@@ -135,17 +138,21 @@ enum hearth_status hearth__io_fill(struct hearth__io_access *access,
     struct hearth_io *arena = access->arena;
     size_t alignment = (size_t)1 << want->alignment_log;
     struct hearth_segment segment;
+    if (arena->fixed && !access->filling)
+        return HEARTH_NO_MEMORY;
     hearth__io_leave(access);
     enum hearth_status status =
         hearth__backing_acquire(arena->backing, want->bytes, alignment, &segment);
-    hearth__io_enter(arena, access);
+    hearth__io_enter_again(access);
     if (status != HEARTH_OK && reclaim_all(access)) {
         hearth__io_leave(access);
         status = hearth__backing_acquire(arena->backing, want->bytes, alignment, &segment);
-        hearth__io_enter(arena, access);
+        hearth__io_enter_again(access);
     }
-    if (status != HEARTH_OK)
+    if (status != HEARTH_OK) {
+        access->backing_refused = true;
         return status;
+    }
     if (access->closed) /* meanwhile: what is not out yet does not get out any more */
         status = HEARTH_CLOSED;
     else if (segment.length > HEARTH__HELD_MAX)
@@ -155,12 +162,17 @@ enum hearth_status hearth__io_fill(struct hearth__io_access *access,
     if (status != HEARTH_OK) {
         hearth__io_leave(access);
         hearth__backing_release(arena->backing, &segment);
-        hearth__io_enter(arena, access);
+        hearth__io_enter_again(access);
         return status;
     }
     HEARTH__IO_COUNT(access, obtained_count, 1);
     HEARTH__IO_COUNT(access, obtained_bytes, segment.length);
     HEARTH__IO_COUNT(access, misses, 1);
+    if (arena->service != NULL) {
+        hearth__io_leave(access);
+        hearth__service_grew(arena->service, segment.length);
+        hearth__io_enter_again(access);
+    }
     return HEARTH_OK;
 }
 
@@ -172,7 +184,7 @@ static enum hearth_status prepare_aligned(struct hearth__io_access *access)
         return HEARTH_OK;
     hearth__io_leave(access);
     struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_IO_LISTS);
-    hearth__io_enter(arena, access);
+    hearth__io_enter_again(access);
     if (segment == NULL)
         return HEARTH_NO_MEMORY;
     struct hearth__io_list *lists = hearth__segment_core(segment);
@@ -284,7 +296,7 @@ static enum hearth_status obtain_fresh(struct hearth__io_access *access,
         /* Other threads may keep some. */
         hearth__io_leave(access);
         (void)hearth__io_visit_all(arena);
-        hearth__io_enter(arena, access);
+        hearth__io_enter_again(access);
         return access->closed ? HEARTH_CLOSED : reuse_any(access, want, buf);
     }
     if (status != HEARTH_OK)
@@ -309,7 +321,7 @@ static bool fits_limit(struct hearth__io_access *access, const struct hearth__wa
                        struct hearth_buf *buf)
 {
     size_t more = hearth__buf_capacity(buf) - want->bytes;
-    if (hearth__io_room_take(access->arena, more))
+    if (hearth__io_room_take(access, more))
         return true;
     set_state(buf, RETURNING_BITS);
     if (hearth__io_credit_take(access, hearth__io_credit_of(buf)))
@@ -351,10 +363,10 @@ enum hearth_status hearth__io_obtain(struct hearth__io_access *access,
         return status;
     if (access->closed)
         return HEARTH_CLOSED;
-    if (!hearth__io_room_take(arena, want->bytes))
+    if (!access->prepaid && !hearth__io_room_take(access, want->bytes))
         return HEARTH_NO_MEMORY;
     status = obtain_within(access, want, state_and_count, buf);
-    if (status != HEARTH_OK)
+    if (status != HEARTH_OK && !access->prepaid)
         hearth__io_room_give(arena, want->bytes);
     return status;
 }
@@ -391,7 +403,7 @@ static bool make_room(struct hearth__io_access *access, size_t capacity, hearth_
         return false;
     }
     /* Many buffers: a whole batch, so that the walk over them is worth it. */
-    size_t batch = cap / 8 >= 8 * capacity ? cap / 8 : 0;
+    size_t batch = cap != HEARTH_UNBOUNDED && cap / 8 >= 8 * capacity ? cap / 8 : 0;
     if (access->cache != NULL)
         (void)hearth__io_cache_flush(arena, access->cache);
     for (size_t more = 0; more <= 1; more++) {
@@ -399,12 +411,21 @@ static bool make_room(struct hearth__io_access *access, size_t capacity, hearth_
                          (access->cache == NULL ? 0 : access->cache->credit);
         int64_t missing = (int64_t)weight - credit;
         size_t bytes = missing <= 0 ? 1 : hearth__weight_capacity((hearth__weight)missing) + 1;
+        if (arena->service != NULL && bytes < capacity)
+            bytes = capacity; /* what lacks is the ceiling's */
         if (hearth__io_evict(access, bytes + batch, true, 0) == 0 || access->closed)
             break;
         if (hearth__io_credit_take(access, weight))
             return true;
     }
-    return !access->closed && hearth__io_credit_take(access, weight);
+    if (!access->closed && hearth__io_credit_take(access, weight))
+        return true;
+    if (arena->service == NULL || access->closed)
+        return false;
+    hearth__io_leave(access);
+    bool room = hearth__service_make_room(arena->service, HEARTH_DOMAIN_IO, (int64_t)weight);
+    hearth__io_enter_again(access);
+    return room && !access->closed && hearth__io_credit_take(access, weight);
 }
 
 void hearth__io_keep(struct hearth__io_access *access, struct hearth_buf *buf)

@@ -92,24 +92,53 @@ void hearth__io_alert(struct hearth_io *arena, uint32_t attention)
 static void serve(struct hearth_io *arena, struct hearth__io_cache *cache)
 {
     (void)hearth__io_cache_flush(arena, cache);
-    (void)hearth__fetch_add_relaxed(&arena->credit, cache->credit);
+    hearth__io_credit_return(arena, cache->credit);
     cache->credit = 0;
 }
 
 /* Caches raised at a time: as many as one membarrier serves. */
 #define PASS_MOST 64
 
-static struct hearth__io_pass visit_some(struct hearth_io *arena, struct hearth__io_cache **from)
+/* Moves with each operation: sums of weights that only grow. */
+static uint64_t cells_moved(const struct hearth__io_cells *cells)
+{
+    return hearth__load_relaxed(&cells->bare_out_weight) +
+           hearth__load_relaxed(&cells->lease_out_weight) +
+           hearth__load_relaxed(&cells->bare_in_weight) +
+           hearth__load_relaxed(&cells->lease_in_weight) +
+           hearth__load_relaxed(&cells->obtained_count);
+}
+
+static bool stood_still(struct hearth__io_cache *cache)
+{
+    uint64_t moved = cells_moved(&cache->cells);
+    bool still = moved == cache->seen;
+    cache->seen = moved;
+    return still;
+}
+
+bool hearth__io_shared_moved(struct hearth_io *arena)
+{
+    uint64_t moved = cells_moved(&arena->shared);
+    bool still = moved == arena->seen;
+    arena->seen = moved;
+    return !still;
+}
+
+static struct hearth__io_pass visit_some(struct hearth_io *arena, bool idle_only,
+                                         struct hearth__io_cache **from)
 {
     struct hearth__io_cache *raised[PASS_MOST];
     struct hearth__io_pass pass = {0, 0};
     size_t count = 0;
     for (; *from != NULL && count < PASS_MOST; *from = (*from)->next_in_arena) {
-        if (hearth__section_raise(&(*from)->section))
+        if ((!idle_only || stood_still(*from)) && hearth__section_raise(&(*from)->section))
             raised[count++] = *from;
         else
             pass.busy++;
     }
+    if (count == 0)
+        return pass;
     HEARTH__PERTURB("section.visit");
 #ifdef HEARTH_BROKEN_VISIT_NO_MEMBARRIER
     bool apart = true;
@@ -132,18 +161,28 @@ static struct hearth__io_pass visit_some(struct hearth_io *arena, struct hearth_
     return pass;
 }
 
-struct hearth__io_pass hearth__io_visit_all(struct hearth_io *arena)
+static struct hearth__io_pass visit(struct hearth_io *arena, bool idle_only)
 {
     struct hearth__io_pass all = {0, 0};
     if (!hearth__membarrier_ready())
         return all;
     struct hearth__io_cache *cache = hearth__load_acquire(&arena->caches);
     while (cache != NULL) {
-        struct hearth__io_pass pass = visit_some(arena, &cache);
+        struct hearth__io_pass pass = visit_some(arena, idle_only, &cache);
         all.visited += pass.visited;
         all.busy += pass.busy;
     }
     return all;
+}
+
+struct hearth__io_pass hearth__io_visit_all(struct hearth_io *arena)
+{
+    return visit(arena, false);
+}
+
+struct hearth__io_pass hearth__io_visit_idle(struct hearth_io *arena)
+{
+    return visit(arena, true);
 }
 
 /* In the child: what a cache holds is lost, because somebody who is not here was in the middle of it. */
@@ -219,5 +258,6 @@ static void after_fork(void)
 
 static __attribute__((constructor)) void install_after_fork(void)
 {
-    hearth__reclaim_after_fork = after_fork;
+    static struct hearth__fork_hook hook = {.child = after_fork};
+    hearth__reclaim_on_fork(&hook);
 }

@@ -49,7 +49,13 @@ static pthread_mutex_t grace = PTHREAD_MUTEX_INITIALIZER;
 /* The reclaimer's own thread calls back: a nested run would wait for itself. */
 static _Thread_local volatile bool running __attribute__((tls_model("initial-exec")));
 
-void (*hearth__reclaim_after_fork)(void);
+static struct hearth__fork_hook *fork_hooks;
+
+void hearth__reclaim_on_fork(struct hearth__fork_hook *hook)
+{
+    hook->next = fork_hooks;
+    fork_hooks = hook;
+}
 
 #ifdef HEARTH__THREAD_SANITIZER
 void __tsan_acquire(void *address);
@@ -185,8 +191,8 @@ static void after_fork_child(void)
     /* Whoever served is not here; what it had taken off the list is lost in this process. */
     if (!running)
         (void)pthread_mutex_init(&serving, NULL);
-    if (hearth__reclaim_after_fork != NULL)
-        hearth__reclaim_after_fork();
+    for (const struct hearth__fork_hook *hook = fork_hooks; hook != NULL; hook = hook->next)
+        hook->child();
 }
 
 static __attribute__((constructor)) void install_fork_hooks(void)

@@ -39,6 +39,12 @@ enum hearth_status hearth__reclaim_run(void);
 bool hearth__reclaim_may_wait(void);
 
 /* Called in a forked child, while it has one thread, before anybody else may use the library. */
-extern void (*hearth__reclaim_after_fork)(void);
+struct hearth__fork_hook {
+    void (*child)(void);
+    struct hearth__fork_hook *next;
+};
+
+/* For constructors. */
+void hearth__reclaim_on_fork(struct hearth__fork_hook *hook);
 
 #endif

@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 /* Values of an arena's owner word that are no thread. A thread without a token yet reads as 0. */
-#define HEARTH__OWNER_NONE ((uint64_t)2) /* claimable */
-#define HEARTH__OWNER_GONE ((uint64_t)3) /* detached or destroyed */
+#define HEARTH__OWNER_NONE ((uint64_t)2)   /* claimable */
+#define HEARTH__OWNER_GONE ((uint64_t)3)   /* detached or destroyed */
+#define HEARTH__OWNER_POOLED ((uint64_t)4) /* of a service, which gives it to its next thread */
 
 /* Tokens start here. */
 #define HEARTH__TOKEN_FIRST ((uint64_t)16)

@@ -187,7 +187,7 @@ struct hearth__huge_policy hearth__huge_policy(const struct hearth_backing_optio
     }
 }
 
-static enum hearth_status create_default(struct hearth_backing **backing)
+enum hearth_status hearth__backing_create_default(struct hearth_backing **backing)
 {
     struct hearth__conf conf;
     enum hearth_status status = hearth__conf_environment("hearth_backing_default", &conf);
@@ -219,7 +219,7 @@ enum hearth_status hearth_backing_default(struct hearth_backing **backing)
     struct hearth_backing *present = hearth__load_acquire(&shared);
     if (present == NULL) {
         struct hearth_backing *made;
-        enum hearth_status status = create_default(&made);
+        enum hearth_status status = hearth__backing_create_default(&made);
         if (status != HEARTH_OK)
             return status;
         /* EDGE backing.default, publish: the backing's members. */

@@ -40,6 +40,9 @@ struct hearth__huge_policy hearth__huge_policy(const struct hearth_backing_optio
 /* INVALID unless options (may be NULL) are ones this library knows. */
 enum hearth_status hearth__backing_options_check(const struct hearth_backing_options *options);
 
+/* A new backing of the kind that is the process's default. */
+enum hearth_status hearth__backing_create_default(struct hearth_backing **backing);
+
 /* Borrow a segment and count it. The size is rounded up to the backing's granule; a segment that is
  * shorter, less aligned, or no multiple of the granule is refused. */
 enum hearth_status hearth__backing_acquire(struct hearth_backing *backing, size_t bytes,

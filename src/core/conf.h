@@ -21,6 +21,7 @@ enum hearth__conf_backing {
 #define HEARTH__DEBUG_GUARD 4u      /* inaccessible pages around storage */
 #define HEARTH__DEBUG_SITES 8u      /* where and when buffers were taken */
 #define HEARTH__DEBUG_ABORT 16u     /* a misuse aborts */
+#define HEARTH__DEBUG_SCRUB 64u     /* not a key: zeros over what was returned */
 
 struct hearth__conf {
     /* Which of the members below were given. */

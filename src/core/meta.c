@@ -124,6 +124,7 @@ static uint32_t first_slot_of(enum hearth__segment_kind kind)
     case HEARTH__SEGMENT_BINS:
     case HEARTH__SEGMENT_IO_LISTS:
     case HEARTH__SEGMENT_IO_CACHES:
+    case HEARTH__SEGMENT_SERVICE:
         return HEARTH__SLOTS_PER_GRANULE; /* no slots */
     default:
         return HEARTH__CORE_BYTES / HEARTH__SLOT_BYTES;

@@ -49,6 +49,7 @@ enum hearth__segment_kind {
     HEARTH__SEGMENT_IO_SLOTS,  /* slots only */
     HEARTH__SEGMENT_IO_LISTS,  /* shared lists; no slots */
     HEARTH__SEGMENT_IO_CACHES, /* threads' caches; no slots */
+    HEARTH__SEGMENT_SERVICE,   /* a service; no slots */
     HEARTH__SEGMENT_KINDS,
 };
 

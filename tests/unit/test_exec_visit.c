@@ -49,10 +49,30 @@ struct visit {
     bool busy;
 };
 
+/* Visits until nothing is left or the owner was inside. */
+static size_t visit_all(struct hearth_exec *arena, bool *busy)
+{
+    struct hearth__releases releases;
+    size_t released = 0;
+    struct hearth__visit made;
+    hearth__releases_init(&releases);
+    do {
+        made = (struct hearth__visit){
+            .before = UINT64_MAX,
+            .goal = SIZE_MAX,
+            .releases = &releases,
+        };
+        released += hearth__exec_visit(arena, &made);
+        cr_assert(hearth__releases_run(&releases, 0));
+    } while (made.more);
+    *busy = made.busy;
+    return released;
+}
+
 static void *visit(void *argument)
 {
     struct visit *made = argument;
-    made->released = hearth__exec_visit(made->arena, SIZE_MAX, &made->busy);
+    made->released = visit_all(made->arena, &made->busy);
     return NULL;
 }
 
@@ -185,7 +205,7 @@ static void *visit_all_the_time(void *argument)
     struct visit *made = argument;
     while (!__atomic_load_n(&made->busy, __ATOMIC_RELAXED)) {
         bool busy;
-        made->released += hearth__exec_visit(made->arena, SIZE_MAX, &busy);
+        made->released += visit_all(made->arena, &busy);
         (void)sched_yield();
     }
     return NULL;

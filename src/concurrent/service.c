@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Service: creation, references, close, and the end.
+ *
+ * Problem. One object owns the I/O arena and an execution arena per thread. Threads come and go without saying
+ * so, hold buffers and leases after everything else is gone, and may be in the middle of an operation when the
+ * last user lets the service go.
+ *
+ * Picture.
+ *
+ *     users' references --last--> close, then, after a protected period, complete
+ *                                           |  each execution arena ends (exec_end.c)
+ *     holds on the core:  all users (1)     |  storage goes back
+ *                         a thread with an arena (1 each), the I/O arena (1), the maintenance thread (1)
+ *                         --last--> the service's hold on each of its arenas is given up; core to the pool
+ *
+ * So an arena's registry link is valid while anybody can walk it, and a core whose thread never exits costs its
+ * metadata and no storage.
+ *
+ * Close. A flag, the CLOSED bit in all arenas, waiters woken: returns at once. Operations that see the bit hand
+ * nothing out and keep nothing.
+ *
+ * Locks, outermost first: pass, sleep, the waiters'. No alloc or free takes `pass`, except one that is about to
+ * fail.
+ */
+#include "concurrent/service.h"
+
+#include "concurrent/membarrier.h"
+#include "core/clock.h"
+#include "core/conf.h"
+#include "core/misuse.h"
+#include "core/perturb.h"
+
+#include <sched.h>
+#include <string.h>
+
+static const struct hearth__budget_ops budget_ops = {0};
+
+static enum hearth_status refuse_options(const char *detail)
+{
+    return hearth__misuse_detail(HEARTH_INVALID, "hearth_service_create", NULL, NULL, detail);
+}
+
+static void apply_conf(const struct hearth__conf *conf, struct hearth_service_options *options)
+{
+#define OVERRIDE(given, member, value)                                                             \
+    if (conf->given)                                                                               \
+    options->member = (value)
+    OVERRIDE(has_exec_cap, exec_cap, conf->exec_cap == 0 ? HEARTH_RETAIN_NOTHING : conf->exec_cap);
+    OVERRIDE(has_io_cap, io_cap, conf->io_cap == 0 ? HEARTH_RETAIN_NOTHING : conf->io_cap);
+    OVERRIDE(has_reuse_ratio, reuse_ratio, conf->reuse_ratio);
+    OVERRIDE(has_ceiling, ceiling, conf->ceiling == 0 ? HEARTH_RETAIN_NOTHING : conf->ceiling);
+    OVERRIDE(has_live_limit, live_limit, conf->live_limit);
+    OVERRIDE(has_grant, grant, conf->grant);
+    OVERRIDE(has_exec_floor, exec_floor, conf->exec_floor);
+    OVERRIDE(has_io_floor, io_floor, conf->io_floor);
+    OVERRIDE(has_age_ms, age_ms, conf->age_ms);
+    OVERRIDE(has_age_runs, age_runs, conf->age_runs);
+    OVERRIDE(has_exhaustion, exhaustion, conf->exhaustion);
+    OVERRIDE(has_ceiling_percent, ceiling_percent, conf->ceiling_percent);
+    OVERRIDE(has_slots, exec_slots, conf->slots);
+    OVERRIDE(has_slots, io_slots, conf->slots);
+#undef OVERRIDE
+    if (conf->has_maintenance && conf->maintenance)
+        options->flags &= ~HEARTH_SERVICE_NO_THREAD;
+    else if (conf->has_maintenance)
+        options->flags |= HEARTH_SERVICE_NO_THREAD;
+}
+
+static void apply_defaults(struct hearth_service_options *options)
+{
+    size_t *unbounded[] = {&options->exec_cap, &options->io_cap, &options->ceiling};
+    for (size_t i = 0; i < sizeof unbounded / sizeof unbounded[0]; i++)
+        if (*unbounded[i] == 0)
+            *unbounded[i] = HEARTH_UNBOUNDED;
+    if (options->grant == 0)
+        options->grant =
+            options->ceiling < HEARTH_GRANT_DEFAULT ? options->ceiling : HEARTH_GRANT_DEFAULT;
+    if (options->exec_slots == 0)
+        options->exec_slots = HEARTH_EXEC_SLOTS_DEFAULT;
+    if (options->io_slots == 0)
+        options->io_slots = (size_t)1 << 20;
+    if (options->maintenance_bytes == 0)
+        options->maintenance_bytes = HEARTH_MAINTENANCE_BYTES_DEFAULT;
+    if (options->reuse_ratio == 0)
+        options->reuse_ratio = HEARTH_REUSE_RATIO_DEFAULT;
+    if (options->age_runs == 0)
+        options->age_runs = HEARTH_AGE_RUNS_DEFAULT;
+    if (options->age_ms == 0)
+        options->age_ms = HEARTH_AGE_MS_DEFAULT;
+}
+
+static enum hearth_status check_options(const struct hearth_service_options *options)
+{
+    if ((options->reserved[0] | options->reserved[1] | options->reserved[2] |
+         options->reserved[3]) != 0)
+        return refuse_options("options->reserved is not zero; start from "
+                              "HEARTH_SERVICE_OPTIONS_INIT");
+    if (options->ceiling != HEARTH_UNBOUNDED && options->grant > options->ceiling)
+        return refuse_options("options->grant is above options->ceiling; lower it");
+    if (options->reserve != 0 &&
+        (options->live_limit == 0 || options->live_limit == HEARTH_UNBOUNDED ||
+         options->reserve > options->live_limit))
+        return refuse_options("options->reserve needs an options->live_limit that is not below it");
+    if (options->exhaustion > HEARTH_EXHAUSTION_WAIT)
+        return refuse_options("options->exhaustion is no enum hearth_exhaustion");
+    if (options->ceiling_percent > 100)
+        return refuse_options("options->ceiling_percent is above 100");
+    if ((options->flags & ~(HEARTH_SERVICE_NO_THREAD | HEARTH_SERVICE_SCRUB)) != 0)
+        return refuse_options("options->flags has bits that this version does not know");
+    if (options->exec_slots > HEARTH__SLOTS_MAX || options->io_slots > HEARTH__SLOTS_MAX)
+        return HEARTH_OVERFLOW;
+    return HEARTH_OK;
+}
+
+static enum hearth_status merge_options(const struct hearth_service_options *given,
+                                        struct hearth_service_options *options, uint32_t *debug)
+{
+    struct hearth__conf conf;
+    *options = (struct hearth_service_options)HEARTH_SERVICE_OPTIONS_INIT;
+    *debug = 0;
+    if (given != NULL) {
+        if (given->size != sizeof *given)
+            return refuse_options("options->size is not one this version knows; start from "
+                                  "HEARTH_SERVICE_OPTIONS_INIT");
+        *options = *given;
+    }
+    enum hearth_status status = hearth__conf_environment("hearth_service_create", &conf);
+    if (status != HEARTH_OK)
+        return status;
+    apply_conf(&conf, options);
+    apply_defaults(options);
+    *debug = conf.debug | ((options->flags & HEARTH_SERVICE_SCRUB) != 0 ? HEARTH__DEBUG_SCRUB : 0);
+    return check_options(options);
+}
+
+/* A backing of the service's own, of the process's default kind. */
+static enum hearth_status find_backing(struct hearth_backing *given, struct hearth_backing **found)
+{
+    if (given != NULL) {
+        hearth_backing_ref(given);
+        *found = given;
+        return HEARTH_OK;
+    }
+    return hearth__backing_create_default(found);
+}
+
+static void wait_for_sections(struct hearth__retired *retired);
+static void complete(struct hearth__retired *retired);
+
+static void init_locks(struct hearth_service *service)
+{
+    pthread_condattr_t attributes;
+    (void)pthread_mutex_init(&service->pass, NULL);
+    (void)pthread_mutex_init(&service->sleep, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&service->wake, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+static void init(struct hearth_service *service, const struct hearth_service_options *options,
+                 uint32_t debug)
+{
+    static _Atomic(uint64_t) last_id;
+    bool metered = options->live_limit != 0 || options->exhaustion == HEARTH_EXHAUSTION_WAIT;
+    const struct hearth__budget_limits limits = {
+        .ceiling = options->ceiling,
+        .grant = options->grant,
+        .live_limit = options->live_limit == 0 ? HEARTH_UNBOUNDED : options->live_limit,
+        .reserve = options->reserve,
+        .metered = metered,
+    };
+    service->id = hearth__fetch_add_relaxed(&last_id, 1) + 1;
+    service->exec_options = (struct hearth_exec_options)HEARTH_EXEC_OPTIONS_INIT;
+    service->exec_options.slots = options->exec_slots;
+    service->exec_options.reuse_ratio = options->reuse_ratio;
+    service->exec_options.backing = service->exec_backing;
+    service->debug = debug;
+    service->exhaustion = options->exhaustion;
+    service->flags = options->flags;
+    service->ceiling_percent = options->ceiling_percent;
+    service->exec_floor = options->exec_floor;
+    service->io_floor = options->io_floor;
+    service->maintenance_bytes = options->maintenance_bytes;
+    service->retired = (struct hearth__retired){.wait = wait_for_sections, .after = complete};
+    hearth__store_relaxed(&service->closed, 0);
+    hearth__store_relaxed(&service->raised,
+                          metered || debug != 0 || options->ceiling != HEARTH_UNBOUNDED
+                              ? HEARTH__ATTENTION_METERED
+                              : 0);
+    hearth__store_relaxed(&service->age_runs, options->age_runs);
+    hearth__store_relaxed(&service->age_ms, options->age_ms);
+    hearth__store_relaxed(&service->exec_cap, options->exec_cap);
+    hearth__store_relaxed(&service->asked_ceiling, options->ceiling);
+    hearth__store_relaxed(&service->arenas, NULL);
+    hearth__store_relaxed(&service->references, 1);
+    hearth__store_relaxed(&service->holds, 2); /* the users', the I/O arena's */
+    hearth__store_relaxed(&service->grown, 0);
+    hearth__store_relaxed(&service->runs, 0);
+    hearth__budget_init(&service->budget, &limits, &budget_ops);
+    service->passed_ns = 0;
+    service->looked_ns = 0;
+    service->unpurged = 0;
+    hearth__releases_init(&service->releases);
+    hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
+    init_locks(service);
+}
+
+static void unref_backings(struct hearth_service *service)
+{
+    hearth_backing_unref(service->exec_backing);
+    hearth_backing_unref(service->io_backing);
+}
+
+static enum hearth_status make_io(struct hearth_service *service,
+                                  const struct hearth_service_options *options)
+{
+    struct hearth_io_options io = HEARTH_IO_OPTIONS_INIT;
+    const struct hearth__io_host host = {service, &service->budget, options->exhaustion};
+    io.slots = options->io_slots;
+    io.retention_cap = options->io_cap;
+    io.live_limit = HEARTH_UNBOUNDED;
+    io.reuse_ratio = options->reuse_ratio;
+    io.backing = service->io_backing;
+    return hearth__io_make(&io, service->debug, &host, &service->io);
+}
+
+static enum hearth_status make(const struct hearth_service_options *options, uint32_t debug,
+                               struct hearth_service **made)
+{
+    struct hearth__segment *segment = hearth__segment_acquire(HEARTH__SEGMENT_SERVICE);
+    if (segment == NULL)
+        return HEARTH_NO_MEMORY;
+    struct hearth_service *service = hearth__segment_core(segment);
+    service->exec_backing = NULL;
+    service->io_backing = NULL;
+    enum hearth_status status = find_backing(options->exec_backing, &service->exec_backing);
+    if (status == HEARTH_OK)
+        status = find_backing(options->io_backing, &service->io_backing);
+    if (status == HEARTH_OK) {
+        init(service, options, debug);
+        status = make_io(service, options);
+    }
+    if (status != HEARTH_OK) {
+        unref_backings(service);
+        hearth__segment_release(segment);
+        return status;
+    }
+    /* Not an allocator; it says that the segment is in use. */
+    hearth__store_release(&segment->arena, hearth_io_allocator(service->io));
+    *made = service;
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_service_create(const struct hearth_service_options *given,
+                                         struct hearth_service **service)
+{
+    struct hearth_service_options options;
+    uint32_t debug;
+    if (service == NULL)
+        return hearth__misuse(HEARTH_INVALID, "hearth_service_create", NULL, NULL);
+    enum hearth_status status = merge_options(given, &options, &debug);
+    if (status == HEARTH_OK)
+        status = make(&options, debug, service);
+    if (status == HEARTH_OK)
+        hearth__service_look_at_container(*service, hearth__now_ns());
+    return status;
+}
+
+void hearth_service_ref(struct hearth_service *service)
+{
+    if (service != NULL)
+        (void)hearth__fetch_add_relaxed(&service->references, 1);
+}
+
+struct hearth_io *hearth_service_io(const struct hearth_service *service)
+{
+    return service == NULL ? NULL : service->io;
+}
+
+void hearth__service_raise(struct hearth_service *service, uint32_t attention)
+{
+    (void)hearth__fetch_or_release(&service->raised, attention & ~HEARTH__ATTENTION_CREDIT);
+    HEARTH__PERTURB("service.attach");
+    /* An arena that was linked before is found by the walk; one linked later finds the bits. */
+    (void)hearth__membarrier();
+    struct hearth_exec *arena = hearth__service_arenas(service);
+    for (; arena != NULL; arena = arena->next_in_service)
+        (void)hearth__fetch_or_release(&arena->section.attention, attention);
+}
+
+static bool close_once(struct hearth_service *service)
+{
+    uint32_t open = 0;
+    if (!hearth__cas_acq_rel(&service->closed, &open, 1))
+        return false;
+    hearth__service_raise(service, HEARTH__ATTENTION_CLOSED);
+    (void)hearth__io_close(service->io);
+    hearth__budget_close(&service->budget);
+    hearth__service_wake(service);
+    return true;
+}
+
+enum hearth_status hearth_service_close(struct hearth_service *service)
+{
+    if (service == NULL)
+        return hearth__misuse(HEARTH_INVALID, "hearth_service_close", NULL, NULL);
+    return close_once(service) ? HEARTH_OK : HEARTH_CLOSED;
+}
+
+static struct hearth_service *of_retired(struct hearth__retired *retired)
+{
+    return (struct hearth_service *)(void *)((char *)retired -
+                                             offsetof(struct hearth_service, retired));
+}
+
+/* Sections that may have begun before the last reference went. */
+static void wait_for_sections(struct hearth__retired *retired)
+{
+    struct hearth_exec *arena = hearth__service_arenas(of_retired(retired));
+    for (; arena != NULL; arena = arena->next_in_service)
+        while (hearth__section_busy(&arena->section))
+            (void)sched_yield();
+}
+
+/* Nobody attaches, trims or visits any more, but for the maintenance thread's last pass and owners at the
+ * ceiling. */
+static void complete(struct hearth__retired *retired)
+{
+    struct hearth_service *service = of_retired(retired);
+    struct hearth_exec *arena = hearth__service_arenas(service);
+    for (; arena != NULL; arena = arena->next_in_service)
+        if (hearth__exec_close(arena))
+            hearth__exec_came_home(arena);
+    (void)pthread_mutex_lock(&service->pass);
+    (void)hearth__service_run_releases(service, 0);
+    (void)hearth__service_purge(service);
+    (void)pthread_mutex_unlock(&service->pass);
+    hearth__service_let_go(service);
+}
+
+void hearth_service_unref(struct hearth_service *service)
+{
+    if (service == NULL)
+        return;
+    /* EDGE service.references, publish: this thread's use of the service. */
+    /* EDGE service.references, observe: everybody's, before the last one closes it. */
+    if (hearth__fetch_sub_acq_rel(&service->references, 1) != 1)
+        return;
+    (void)close_once(service);
+    struct hearth_io *io = service->io;
+    hearth__reclaim_retire(&service->retired);
+    /* Retires the arena, too, and serves both if it may. */
+    hearth_io_unref(io);
+}
+
+static void finish(struct hearth_service *service)
+{
+    struct hearth_exec *next;
+    struct hearth_exec *arena = hearth__service_arenas(service);
+    for (; arena != NULL; arena = next) {
+        next = arena->next_in_service;
+        hearth__exec_came_home(arena);
+    }
+    hearth__budget_fini(&service->budget);
+    unref_backings(service);
+    (void)pthread_mutex_destroy(&service->pass);
+    (void)pthread_mutex_destroy(&service->sleep);
+    (void)pthread_cond_destroy(&service->wake);
+    hearth__segment_release(hearth__core_segment(service));
+}
+
+void hearth__service_let_go(struct hearth_service *service)
+{
+    /* EDGE service.holds, publish: this thread's use of the core. */
+    /* EDGE service.holds, observe: everybody's, before it ends. */
+    if (hearth__fetch_sub_acq_rel(&service->holds, 1) == 1)
+        finish(service);
+}
+
+/* In a forked child, while there is one thread. */
+static void after_fork(void)
+{
+    for (uint32_t id = 1; id <= hearth__segment_count(); id++) {
+        struct hearth__segment *segment = hearth__segment_at(id);
+        if (segment == NULL || segment->kind != HEARTH__SEGMENT_SERVICE ||
+            hearth__load_relaxed(&segment->arena) == NULL)
+            continue;
+        struct hearth_service *service = hearth__segment_core(segment);
+        (void)hearth__fetch_add_relaxed(&service->holds, 1);
+        init_locks(service);
+        hearth__budget_after_fork_child(&service->budget);
+        if (hearth__load_relaxed(&service->thread) == HEARTH__THREAD_RUNS) {
+            hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
+            hearth__service_let_go(service);
+        }
+        hearth__service_threads_after_fork(service);
+        hearth__service_let_go(service);
+    }
+}
+
+static __attribute__((constructor)) void install_after_fork(void)
+{
+    static struct hearth__fork_hook hook = {.child = after_fork};
+    hearth__reclaim_on_fork(&hook);
+}
