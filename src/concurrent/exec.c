@@ -128,10 +128,13 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
 
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
+    struct hearth__overwritten overwritten = {0};
     if (!arena->visited) {
         arena->made_seen = arena->slots.made;
         if (arena->service != NULL)
             hearth__exec_serve(arena, after);
+        if (hearth__unlikely(arena->overwritten.buf != NULL))
+            overwritten = hearth__exec_overwritten(arena);
     }
     hearth__exec_leave(arena);
     hearth__exec_release_chain(arena, after);
@@ -140,6 +143,8 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
     if (arena->service != NULL)
         hearth__exec_after(arena);
     hearth__exec_report(arena, after);
+    if (hearth__unlikely(overwritten.buf != NULL))
+        hearth__exec_tell_overwritten(arena, &overwritten);
 }
 
 static inline void count_out(struct hearth__exec_cells *cells, const struct hearth_buf *buf,
@@ -368,6 +373,7 @@ static enum hearth_status alloc_general(struct hearth_exec *arena, size_t size,
         hearth__exec_room_give(arena, want.bytes);
         return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, status) : status;
     }
+    hearth__debug_taken(hearth__debug_flags(arena->debug), buf, size, zero);
     if (zero && !known_zero)
         memset(hearth__load_relaxed(&buf->data), 0, size);
     *out = buf;

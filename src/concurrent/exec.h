@@ -12,8 +12,9 @@
 #include "core/backing.h"
 #include "core/bins.h"
 #include "core/buf.h"
-#include "core/conf.h"
+#include "core/debug.h"
 #include "core/meta.h"
+#include "core/quarantine.h"
 #include "core/release.h"
 #include "core/rounding.h"
 #include "core/size_class.h"
@@ -89,6 +90,11 @@ struct hearth_exec {
     struct hearth__rounding rounding;
     struct hearth__budget *budget;  /* of its service; NULL: of no service */
     struct hearth_service *service; /* NULL: of no service */
+
+    /* Guarded by the section; debugging only. */
+
+    struct hearth__quarantine quarantine;
+    struct hearth__overwritten overwritten; /* not told yet */
 
     /* Read by any thread. */
 
@@ -258,6 +264,18 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
 /* Inside the section: give back what was stamped below `before`, at most so many slots. Returns slots. */
 size_t hearth__exec_evict_old(struct hearth_exec *arena, uint64_t before, size_t most,
                               struct hearth__exec_after *after);
+/* Inside the section: into quarantine, and out of it what does not fit any more. Not while visited. */
+void hearth__exec_detain(struct hearth_exec *arena, struct hearth_buf *buf);
+
+/* Inside the section: the oldest in quarantine goes to the store. False when there is none. */
+bool hearth__exec_let_go(struct hearth_exec *arena);
+
+/* Outside the section: tell of a buffer that was written while it was in quarantine. */
+void hearth__exec_tell_overwritten(struct hearth_exec *arena,
+                                   const struct hearth__overwritten *overwritten);
+
+/* Inside the section: what is left to be told of, once. */
+struct hearth__overwritten hearth__exec_overwritten(struct hearth_exec *arena);
 
 /* Inside the section: evict until at most `limit` bytes are retained. */
 void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,

@@ -45,10 +45,19 @@ static enum hearth_status merge_options(const struct hearth_exec_options *given,
         return status;
     if (conf.has_exec_cap)
         options->retention_cap = conf.exec_cap == 0 ? HEARTH_RETAIN_NOTHING : conf.exec_cap;
-    options->reserved = conf.debug; /* from here on: the debug flags */
+    options->reserved = hearth__debug_arena(conf.debug); /* from here on: the debug flags */
     const struct hearth__common_options common = {&options->retention_cap, &options->slots,
                                                   &options->reuse_ratio, &options->backing};
     return hearth__options_complete(&common, &conf, HEARTH_EXEC_SLOTS_DEFAULT);
+}
+
+/* Debugging goes by the general paths only. A leak check that began before the arena could be found looks here;
+ * one that begins later finds the arena: leak.c. */
+static void close_plain_paths(struct hearth_exec *arena)
+{
+    hearth__section_barrier();
+    if (hearth__debug_flags(arena->debug) != 0)
+        (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_METERED);
 }
 
 static void set_plain_path(struct hearth_exec *arena)
@@ -109,6 +118,10 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->store = &core->bins.store;
     hearth__slots_init(&core->slots, segment, options.slots);
     core->debug = debug;
+    if ((core->debug & HEARTH__DEBUG_SITES) != 0)
+        hearth__site_prepare();
+    core->quarantine = (struct hearth__quarantine){0};
+    core->overwritten = (struct hearth__overwritten){0};
     join_nothing(core);
     core->held = 0;
     hearth__store_relaxed(&core->running, 0);
@@ -125,8 +138,9 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     hearth__inbox_open(&core->inbox);
     hearth__store_relaxed(&core->outstanding, OUTSTANDING_BIAS);
     hearth__store_relaxed(&core->misuses, 0);
-    hearth__store_release(&segment->arena, &core->allocator);
     hearth__section_init(&core->section, hearth__thread_token());
+    hearth__store_release(&segment->arena, &core->allocator);
+    close_plain_paths(core);
     hearth__store_release(&core->owner, hearth__thread_token());
     *arena = core;
     return HEARTH_OK;
@@ -204,7 +218,9 @@ static void give_all_back(struct hearth_exec *arena)
     drain_all(arena);
     hearth__section_resume(&arena->section);
     (void)hearth__exec_trim_all(arena);
+    struct hearth__overwritten overwritten = hearth__exec_overwritten(arena);
     hearth__exec_leave(arena);
+    hearth__exec_tell_overwritten(arena, &overwritten);
 }
 
 enum hearth_status hearth_exec_destroy(struct hearth_exec *arena)

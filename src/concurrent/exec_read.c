@@ -167,6 +167,8 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
     size_t bytes;
     struct hearth__exec_reading now = hearth__exec_read(arena);
     arena->store->ops->count(arena->store, &slots, &bytes);
+    slots += arena->quarantine.count;
+    bytes += arena->quarantine.bytes;
     hearth__weight lost = hearth__load_relaxed(&arena->lost);
     if (slots + hearth__weight_count(lost) != hearth__exec_retained_count(&now))
         return "the store's slots are not the retained count";

@@ -79,7 +79,7 @@ static enum hearth_status deliver(struct hearth_buf *buf, const char *call)
          * keeps its line shared between two drains; on a weakly ordered machine the owner may have
          * lowered it just now and not see this push. An owner that does not see the bit hits without
          * draining until the next push; on a miss it drains in any case. */
-        if (hearth__load_relaxed(&arena->section.attention) == 0)
+        if ((hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_INBOX) == 0)
             (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
         return HEARTH_OK;
     }

@@ -30,6 +30,7 @@ static void exchange(struct hearth_exec *arena, struct hearth_buf *buf, struct h
 {
     struct hearth__exec_cells *cells = &arena->cells;
     size_t old = hearth__load_relaxed(&buf->size);
+    hearth__debug_moved(arena->debug, spare);
     if (keep)
         memcpy(hearth__load_relaxed(&spare->data), hearth__load_relaxed(&buf->data),
                old < size ? old : size);

@@ -5,16 +5,10 @@
  */
 #include "concurrent/exec.h"
 
-#include "core/conf.h"
 #include "core/misuse.h"
-
-#include <string.h>
 
 /* Slots whose storage is given back between two looks at the section. */
 #define TRIM_STEP 64
-
-/* Poison for storage that is free: a pattern that is no plausible pointer, count or float. */
-#define POISON_FREE 0xdb
 
 /* A slot without storage. The section is left around the kernel's help. */
 static enum hearth_status take_slot(struct hearth_exec *arena, struct hearth_buf **slot)
@@ -137,6 +131,8 @@ static enum hearth_status reuse_any(struct hearth_exec *arena, const struct hear
 {
     struct hearth__want any = *want;
     any.last_class = HEARTH__CLASS_COUNT - 1;
+    while (hearth__exec_let_go(arena))
+        ;
     *buf = hearth__exec_store_take(arena, &any);
     if (*buf != NULL)
         return HEARTH_OK;
@@ -202,6 +198,8 @@ void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
         retained -= hearth__buf_capacity(buf); /* on its way out already */
     while (retained > limit) {
         struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX);
+        if (victim == NULL && hearth__exec_let_go(arena))
+            continue;
         if (victim == NULL)
             return;
         retained -= hearth__buf_capacity(victim);
@@ -247,9 +245,12 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
         hearth__exec_chain_push(after, buf);
         return;
     }
-    if ((arena->debug & HEARTH__DEBUG_POISON) != 0)
-        memset(hearth__load_relaxed(&buf->data), POISON_FREE, capacity);
-    hearth__exec_store_give(arena, buf);
+    if (arena->debug != 0)
+        hearth__debug_returned(arena->debug, buf);
+    if ((arena->debug & HEARTH__DEBUG_QUARANTINE) != 0)
+        hearth__exec_detain(arena, buf);
+    else
+        hearth__exec_store_give(arena, buf);
     if (!after->visiting)
         hearth__exec_evict_to(arena, cap, after);
 }
@@ -282,6 +283,8 @@ size_t hearth__exec_trim_all(struct hearth_exec *arena)
     size_t released = 0;
     if (arena->visited)
         return 0; /* somebody is at it */
+    while (hearth__exec_let_go(arena))
+        ;
     for (;;) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
         struct hearth_buf *buf = NULL;

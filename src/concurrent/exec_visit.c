@@ -133,6 +133,13 @@ static bool is_above(const struct hearth_exec *arena, size_t cap)
            (int64_t)(hearth__exec_retained(arena) - hearth__weight_of(0, cap / 64 * 64)) > 0;
 }
 
+/* What is found changed is told by the owner's next operation. */
+static struct hearth_buf *pop_quarantine(struct hearth_exec *arena)
+{
+    return hearth__exec_stored_out(arena,
+                                   hearth__quarantine_pop(&arena->quarantine, &arena->overwritten));
+}
+
 /* The visitor has the store. Returns bytes. */
 static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit,
                           struct hearth__exec_after *after)
@@ -154,6 +161,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         else if (bytes < visit->goal)
             buf =
                 hearth__exec_store_evict(arena, is_above(arena, cap) ? UINT64_MAX : visit->before);
+        if (buf == NULL && bytes < visit->goal && visit->before == UINT64_MAX)
+            buf = pop_quarantine(arena);
         if (buf == NULL)
             break;
         bytes += unlink_one(arena, buf, visit);

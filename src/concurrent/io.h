@@ -12,7 +12,9 @@
 #include "core/atomic.h"
 #include "core/backing.h"
 #include "core/buf.h"
+#include "core/debug.h"
 #include "core/meta.h"
+#include "core/quarantine.h"
 #include "core/release.h"
 #include "core/rounding.h"
 #include "core/size_class.h"
@@ -141,10 +143,12 @@ struct hearth_io {
     struct hearth__budget own;                  /* for an arena of no service */
     struct hearth__ages ages;                   /* by time and by runs; the pass's of its service */
     struct hearth__ages run_ages;
-    uint64_t seen;       /* of the cells of threads without a cache */
-    uint64_t seen_clock; /* at the last look */
-    uint64_t seen_tick;  /* at the look before */
-    bool seen_at_work;   /* between the two */
+    uint64_t seen;                        /* of the cells of threads without a cache */
+    uint64_t seen_clock;                  /* at the last look */
+    uint64_t seen_tick;                   /* at the look before */
+    bool seen_at_work;                    /* between the two */
+    _Atomic(uint32_t) detaining;          /* somebody has the quarantine */
+    struct hearth__quarantine quarantine; /* debugging only */
     struct hearth__retired retired;
 };
 
@@ -359,6 +363,17 @@ enum hearth_status hearth__io_obtain(struct hearth__io_access *access,
 
 /* Inside, left meanwhile: keep a slot, RETURNING and the caller's alone, or give its storage back. */
 void hearth__io_keep(struct hearth__io_access *access, struct hearth_buf *buf);
+
+/* Quarantine: io_debug.c. Both inside, left meanwhile to tell of buffers that were written. */
+
+/* A slot, RETURNING and the caller's alone, whose credit was taken. False when the quarantine cannot be had. */
+bool hearth__io_detain(struct hearth__io_access *access, struct hearth_buf *buf);
+
+/* All that is in quarantine goes to the lists. */
+void hearth__io_let_go(struct hearth__io_access *access);
+
+/* In a forked child: give up a quarantine that somebody who is not here was at work on. */
+void hearth__io_quarantine_after_fork(struct hearth_io *arena);
 
 /* Credit, peak and limits: io_credit.c. */
 

@@ -5,6 +5,13 @@
 
 #include "core/misuse.h"
 
+/* Its content is its own: nothing but the site is of interest. */
+static void note_site(const struct hearth_io *arena, const struct hearth_buf *buf)
+{
+    if ((hearth__debug_flags(arena->debug) & HEARTH__DEBUG_SITES) != 0)
+        hearth__site_record(buf);
+}
+
 enum hearth_status hearth_io_adopt(struct hearth_io *arena, void *data, size_t size,
                                    void (*release)(void *data, size_t size, void *context),
                                    void *context, struct hearth_lease *lease)
@@ -44,6 +51,8 @@ enum hearth_status hearth_io_adopt(struct hearth_io *arena, void *data, size_t s
         *lease = (struct hearth_lease){buf, generation};
     }
     hearth__io_leave(&access);
+    if (status == HEARTH_OK)
+        note_site(arena, buf);
     return status;
 }
 
@@ -122,7 +131,9 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
     hearth__io_leave(&access);
     if (status == HEARTH_STALE)
         return hearth__io_misuse(arena, status, call, buf);
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK) {
+        note_site(arena, slot);
         *io_buf = slot;
+    }
     return status;
 }

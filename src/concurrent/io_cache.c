@@ -157,6 +157,8 @@ static void cache_link(struct hearth_io *arena, struct hearth__io_cache *cache)
     uint32_t attention = HEARTH__ATTENTION_PEAK | HEARTH__ATTENTION_CREDIT;
     if (hearth__load_acquire(&arena->closed) != 0)
         attention |= HEARTH__ATTENTION_CLOSED;
+    if (hearth__debug_flags(0) != 0)
+        attention |= HEARTH__ATTENTION_METERED;
     (void)hearth__fetch_or_release(&cache->section.attention, attention);
 }
 
@@ -306,9 +308,9 @@ void hearth__io_enter_again(struct hearth__io_access *access)
         if ((attention & (HEARTH__ATTENTION_VISITED | HEARTH__ATTENTION_CLOSED |
                           HEARTH__ATTENTION_GONE)) == 0) {
             access->cache = cache;
+            attention &= ~(HEARTH__ATTENTION_DEAD | HEARTH__ATTENTION_METERED);
             if (attention != 0) {
-                (void)hearth__fetch_and_acquire(&cache->section.attention,
-                                                ~(attention & ~HEARTH__ATTENTION_DEAD));
+                (void)hearth__fetch_and_acquire(&cache->section.attention, ~attention);
                 if ((attention & HEARTH__ATTENTION_FLUSH) != 0)
                     (void)hearth__io_cache_flush(arena, cache);
                 catch_up(arena, cache);

@@ -312,6 +312,7 @@ static void stop_evicting(struct hearth__io_access *access)
 size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap,
                         uint64_t deadline)
 {
+    hearth__io_let_go(access);
     if (!start_evicting(access->arena))
         return 0;
     size_t released = evict_bytes(access, bytes, for_cap, deadline);
@@ -332,6 +333,7 @@ void hearth__io_tidy(struct hearth__io_access *access, struct hearth__io_list *l
 void hearth__io_evict_excess(struct hearth__io_access *access)
 {
     struct hearth_io *arena = access->arena;
+    hearth__io_let_go(access);
     while (!start_evicting(arena)) {
         /* Whoever evicts does it in the end. A step even if somebody else asked before: it is what shows
          * this thread's change of the cap to the evictor. EDGE io.evicting, publish: the cap. */
@@ -380,6 +382,7 @@ size_t hearth__io_drain_lists(struct hearth__io_access *access, size_t bytes, ui
 {
     struct hearth_io *arena = access->arena;
     size_t left = bytes;
+    hearth__io_let_go(access);
     struct hearth__io_list *aligned = hearth__load_acquire(&arena->aligned);
     if (aligned != NULL)
         for (size_t i = HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i > 0; i--)

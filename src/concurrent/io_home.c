@@ -134,6 +134,7 @@ enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
     if (status != HEARTH_OK)
         return status;
     *generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
+    hearth__debug_taken(hearth__debug_flags(arena->debug), buf, request->size, request->zero != 0);
     if (request->zero != 0 && !order.known_zero)
         memset(hearth__load_relaxed(&buf->data), 0, request->size);
     *out = buf;

@@ -65,7 +65,9 @@ static enum hearth_status merge_options(const struct hearth_io_options *given,
         return status;
     if (conf.has_io_cap)
         options->retention_cap = conf.io_cap == 0 ? HEARTH_RETAIN_NOTHING : conf.io_cap;
-    *debug = conf.debug;
+    *debug = hearth__debug_arena(conf.debug);
+    if ((*debug & HEARTH__DEBUG_SITES) != 0)
+        hearth__site_prepare();
     if (options->live_limit == 0)
         options->live_limit = HEARTH_UNBOUNDED;
     const struct hearth__common_options common = {&options->retention_cap, &options->slots,
@@ -142,6 +144,8 @@ static void core_init(struct hearth_io *core, const struct hearth_io_options *op
     hearth__store_relaxed(&core->lost_bytes, 0);
     memset(&core->shared, 0, sizeof core->shared);
     memset(&core->after, 0, sizeof core->after);
+    hearth__store_relaxed(&core->detaining, 0);
+    core->quarantine = (struct hearth__quarantine){0};
     core->retired = (struct hearth__retired){.wait = wait_for_sections, .after = complete};
 }
 

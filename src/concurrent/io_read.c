@@ -246,6 +246,8 @@ const char *hearth__io_check(struct hearth_io *arena)
             count_chain(cache->magazines[i].spare, &slots, &bytes);
         }
     }
+    slots += arena->quarantine.count;
+    bytes += arena->quarantine.bytes;
     if (slots != hearth__io_retained_count(&now))
         return "what is free is not the retained count";
     if (bytes != hearth__io_retained_bytes(&now))

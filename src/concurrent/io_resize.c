@@ -29,6 +29,7 @@ static void exchange(struct hearth__io_access *access, struct hearth_buf *buf,
                      struct hearth_buf *spare, size_t size, bool keep)
 {
     size_t old = hearth__load_relaxed(&buf->size);
+    hearth__debug_moved(access->arena->debug, spare);
     if (keep)
         memcpy(hearth__load_relaxed(&spare->data), hearth__load_relaxed(&buf->data),
                old < size ? old : size);

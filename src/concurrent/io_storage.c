@@ -6,13 +6,7 @@
 #include "concurrent/io.h"
 
 #include "concurrent/service.h"
-#include "core/conf.h"
 #include "core/perturb.h"
-
-#include <string.h>
-
-/* Poison for storage that is free: a pattern that is no plausible pointer, count or float. */
-#define POISON_FREE 0xdb
 
 #define RETURNING_BITS ((uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS)
 
@@ -258,6 +252,7 @@ static struct hearth_buf *reuse(struct hearth__io_access *access, const struct h
 static enum hearth_status reuse_any(struct hearth__io_access *access,
                                     const struct hearth__want *want, struct hearth_buf **buf)
 {
+    hearth__io_let_go(access);
     for (unsigned i = want->size_class; i < HEARTH__CLASS_COUNT; i++) {
         *buf = take_class(access, i, want->alignment_log, RETURNING_BITS);
         if (*buf != NULL) {
@@ -441,8 +436,10 @@ void hearth__io_keep(struct hearth__io_access *access, struct hearth_buf *buf)
         return;
     }
     buf->flags = 0;
-    if ((arena->debug & HEARTH__DEBUG_POISON) != 0)
-        memset(hearth__load_relaxed(&buf->data), POISON_FREE, capacity);
+    if (arena->debug != 0)
+        hearth__debug_returned(arena->debug, buf);
+    if ((arena->debug & HEARTH__DEBUG_QUARANTINE) != 0 && hearth__io_detain(access, buf))
+        return;
     if (access->cache != NULL && buf->size_class < HEARTH__IO_SMALL_CLASSES &&
         buf->alignment_log == HEARTH__ALIGNMENT_LOG_MIN &&
         access->cache->magazines[buf->size_class].limit != 0) {

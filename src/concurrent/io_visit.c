@@ -246,6 +246,7 @@ static void after_fork(void)
             continue;
         hearth__store_relaxed(&arena->evicting, 0);
         hearth__store_relaxed(&arena->inside, 0);
+        hearth__io_quarantine_after_fork(arena);
         struct hearth__io_cache *cache = hearth__load_relaxed(&arena->caches);
         for (; cache != NULL; cache = cache->next_in_arena) {
             if (is_own(cache))

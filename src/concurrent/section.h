@@ -38,13 +38,12 @@ static_assert(HEARTH__GATE_BUSY < HEARTH__OWNER_NONE, "the mark is told from own
 #define HEARTH__ATTENTION_CLOSED 8u  /* the arena was closed */
 #define HEARTH__ATTENTION_GONE                                                                     \
     16u /* the arena ended: the section's place is the owner's to give up */
-#define HEARTH__ATTENTION_CREDIT 32u /* the arena's cap changed: give surplus credit back */
-#define HEARTH__ATTENTION_PEAK 64u   /* the arena's peak was reset */
-#define HEARTH__ATTENTION_FLUSH 128u /* a trim could not get in: empty the magazines */
-#define HEARTH__ATTENTION_METERED                                                                  \
-    256u /* plain paths are closed for good: debugging, a ceiling, a limit */
-#define HEARTH__ATTENTION_ENDED 1024u /* whoever has VISITED ends the arena: it stays raised */
-#define HEARTH__ATTENTION_ASKED 512u  /* a trim could not get in: give back what is old */
+#define HEARTH__ATTENTION_CREDIT 32u   /* the arena's cap changed: give surplus credit back */
+#define HEARTH__ATTENTION_PEAK 64u     /* the arena's peak was reset */
+#define HEARTH__ATTENTION_FLUSH 128u   /* a trim could not get in: empty the magazines */
+#define HEARTH__ATTENTION_METERED 256u /* plain paths are closed: debugging, a ceiling, a limit */
+#define HEARTH__ATTENTION_ASKED 512u   /* a trim could not get in: give back what is old */
+#define HEARTH__ATTENTION_ENDED 1024u  /* whoever has VISITED ends the arena: it stays raised */
 
 /* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct hearth__section {

@@ -2,6 +2,7 @@
 #include "core/backing.h"
 
 #include "core/conf.h"
+#include "core/debug.h"
 #include "core/misuse.h"
 
 #include <hearth/allocator.h>
@@ -94,6 +95,7 @@ void hearth__backing_release(struct hearth_backing *backing, const struct hearth
 {
     (void)hearth__fetch_add_relaxed(&backing->release_calls, 1);
     (void)hearth__fetch_add_relaxed(&backing->released_bytes, segment->length);
+    hearth__debug_released(segment->base, segment->length);
     backing->ops.release(backing->context, segment);
 }
 
@@ -196,6 +198,8 @@ enum hearth_status hearth__backing_create_default(struct hearth_backing **backin
     struct hearth_backing_options options = HEARTH_BACKING_OPTIONS_INIT;
     if (conf.has_huge_pages)
         options.huge_pages = conf.huge_pages;
+    if ((conf.debug & HEARTH__DEBUG_GUARD) != 0)
+        return hearth__backing_create_guard(backing);
     switch (conf.backing) {
     case HEARTH__CONF_BACKING_JEMALLOC:
         return hearth_backing_create_jemalloc(&options, backing);

@@ -42,6 +42,9 @@ enum hearth_status hearth__backing_options_check(const struct hearth_backing_opt
 
 /* A new backing of the kind that is the process's default. */
 enum hearth_status hearth__backing_create_default(struct hearth_backing **backing);
+/* A backing whose segments end at an inaccessible page and begin behind one: backing_guard.c. The caller
+ * holds a reference. NO_MEMORY. */
+enum hearth_status hearth__backing_create_guard(struct hearth_backing **backing);
 
 /* Borrow a segment and count it. The size is rounded up to the backing's granule; a segment that is
  * shorter, less aligned, or no multiple of the granule is refused. */

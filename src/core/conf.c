@@ -268,7 +268,21 @@ enum hearth_status hearth__conf_environment(const char *call, struct hearth__con
     char message[MESSAGE_BYTES];
     const char *text = getenv("HEARTH_CONF");
     enum hearth_status status = hearth__conf_parse(text, conf, message, sizeof message);
-    return status == HEARTH_OK ? status : hearth__misuse_detail(status, call, NULL, text, message);
+    if (status != HEARTH_OK)
+        return hearth__misuse_detail(status, call, NULL, text, message);
+    if ((conf->debug & HEARTH__DEBUG_ABORT) != 0)
+        hearth__misuse_set_abort();
+    return status;
+}
+
+/* Misuse before the first arena is there, too. */
+static __attribute__((constructor)) void arm_abort(void)
+{
+    struct hearth__conf conf;
+    char message[1];
+    if (hearth__conf_parse(getenv("HEARTH_CONF"), &conf, message, sizeof message) == HEARTH_OK &&
+        (conf.debug & HEARTH__DEBUG_ABORT) != 0)
+        hearth__misuse_set_abort();
 }
 
 enum hearth_status hearth_conf_check(const char *text, char *message, size_t bytes)

@@ -4,6 +4,8 @@
 #include "core/atomic.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Enough to find a bug by, too few to fill a disk. */
 #define LINES_MAX 16u
@@ -11,13 +13,19 @@
 static _Atomic(const struct hearth_misuse_handler *) current_handler;
 static _Atomic(uint64_t) misuses;
 static _Atomic(uint64_t) lines;
+static _Atomic(uint32_t) aborts;
+
+static void print_line(const struct hearth_misuse *misuse)
+{
+    fprintf(stderr, "hearth: %s(%p): %s: %s (arena %p)\n", misuse->call, misuse->slot,
+            hearth_status_name(misuse->status), misuse->detail, (const void *)misuse->arena);
+}
 
 static void print_misuse(const struct hearth_misuse *misuse)
 {
     uint64_t line = hearth__fetch_add_relaxed(&lines, 1);
     if (line < LINES_MAX)
-        fprintf(stderr, "hearth: %s(%p): %s: %s (arena %p)\n", misuse->call, misuse->slot,
-                hearth_status_name(misuse->status), misuse->detail, (const void *)misuse->arena);
+        print_line(misuse);
     else if (line == LINES_MAX)
         fprintf(stderr, "hearth: further misuse is counted but not printed; see "
                         "hearth_misuse_set_handler()\n");
@@ -44,9 +52,21 @@ static const char *remedy(enum hearth_status status)
     }
 }
 
+void hearth__misuse_set_abort(void)
+{
+    hearth__store_relaxed(&aborts, 1);
+}
+
 enum hearth_status hearth__misuse_untold(enum hearth_status status)
 {
+    static const char line[] = "hearth: a call from a signal handler inside another call: BUSY\n";
     (void)hearth__fetch_add_relaxed(&misuses, 1);
+    if (hearth__load_relaxed(&aborts) != 0) {
+        /* Nothing more may be done inside a signal handler; abort() may. */
+        ssize_t written = write(STDERR_FILENO, line, sizeof line - 1);
+        (void)written;
+        abort();
+    }
     return status;
 }
 
@@ -62,13 +82,18 @@ enum hearth_status hearth__misuse_detail(enum hearth_status status, const char *
         .slot = slot,
         .detail = detail,
     };
-    (void)hearth__misuse_untold(status);
+    (void)hearth__fetch_add_relaxed(&misuses, 1);
     /* EDGE misuse.handler, observe: the handler's members. */
     const struct hearth_misuse_handler *handler = hearth__load_acquire(&current_handler);
     if (handler != NULL)
         handler->fn(handler->context, &misuse);
     else
         print_misuse(&misuse);
+    if (hearth__load_relaxed(&aborts) != 0) {
+        /* The callback may have kept it to itself, or the printer fallen silent. */
+        print_line(&misuse);
+        abort();
+    }
     return status;
 }
 

@@ -17,4 +17,7 @@ enum hearth_status hearth__misuse_detail(enum hearth_status status, const char *
                                          const struct hearth_allocator *arena, const void *slot,
                                          const char *detail);
 
+/* From now on a misuse prints its line, after the callback was told, and aborts the process. */
+void hearth__misuse_set_abort(void);
+
 #endif
