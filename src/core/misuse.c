@@ -3,6 +3,7 @@
 
 #include "core/atomic.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -85,12 +86,13 @@ enum hearth_status hearth__misuse_detail(enum hearth_status status, const char *
     (void)hearth__fetch_add_relaxed(&misuses, 1);
     /* EDGE misuse.handler, observe: the handler's members. */
     const struct hearth_misuse_handler *handler = hearth__load_acquire(&current_handler);
+    bool last = hearth__load_relaxed(&aborts) != 0;
     if (handler != NULL)
         handler->fn(handler->context, &misuse);
-    else
+    else if (!last)
         print_misuse(&misuse);
-    if (hearth__load_relaxed(&aborts) != 0) {
-        /* The callback may have kept it to itself, or the printer fallen silent. */
+    if (last) {
+        /* The callback may have kept it to itself, and the printer would fall silent in the end. */
         print_line(&misuse);
         abort();
     }
