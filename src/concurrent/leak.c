@@ -168,13 +168,16 @@ static bool is_out(const struct hearth_buf *buf, uint64_t word, enum hearth_doma
                                      !hearth__inbox_has_claim(buf, hearth__word_generation(word)));
 }
 
-static void look_at(struct listing *listing, const struct hearth_buf *buf,
+/* The slot's number is that of its place: the one in the slot is its arena's to read. */
+static void look_at(struct listing *listing, struct hearth__segment *segment, uint32_t n,
                     enum hearth_domain domain)
 {
+    const struct hearth_buf *buf = hearth__segment_slot(segment, n);
+    uint32_t index = segment->id * (uint32_t)HEARTH__SLOTS_PER_GRANULE + n;
     struct hearth__site site;
     uint64_t word = hearth__load_acquire(&buf->state);
     if (!is_out(buf, word, domain) ||
-        !hearth__site_find(buf->index, hearth__word_generation(word), &site) ||
+        !hearth__site_find(index, hearth__word_generation(word), &site) ||
         site.serial <= listing->check->serial)
         return;
     const struct hearth_leak leak = {
@@ -203,7 +206,7 @@ static void walk(struct listing *listing)
         if (arena == NULL || (check->belongs != NULL && !check->belongs(arena, check->context)))
             continue;
         for (uint32_t n = segment->first_slot; n < HEARTH__SLOTS_PER_GRANULE; n++)
-            look_at(listing, hearth__segment_slot(segment, n), domain);
+            look_at(listing, segment, n, domain);
     }
 }
 

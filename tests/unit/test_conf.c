@@ -351,6 +351,16 @@ Test(conf, environment_lifts_the_cap)
     assert_size(hearth_exec_retained_bytes(arena), 1024);
 }
 
+/* Past AddressSanitizer, which knows that nobody may read there. */
+__attribute__((no_sanitize("address"))) static size_t count_poison(const unsigned char *data,
+                                                                   size_t bytes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += ((const volatile unsigned char *)data)[i] == 0xdb;
+    return count;
+}
+
 Test(conf, environment_poisons)
 {
     cr_assert_eq(setenv("HEARTH_CONF", "debug:poison", 1), 0);
@@ -360,8 +370,7 @@ Test(conf, environment_poisons)
     const unsigned char *data = hearth_buf_data(buf);
     memset(hearth_buf_data(buf), 0x11, 1000);
     assert_ok(hearth_exec_free(arena, buf));
-    for (size_t i = 0; i < 1024; i++)
-        cr_assert_eq(data[i], 0xdb, "byte %zu", i);
+    assert_size(count_poison(data, 1024), 1024);
     const struct hearth_request zeroed = {.size = 1000, .zero = true};
     assert_ok(hearth_exec_alloc_ex(arena, &zeroed, &buf));
     for (size_t i = 0; i < 1000; i++)
