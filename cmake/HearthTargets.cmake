@@ -92,7 +92,7 @@ function(hearth_add_objects target)
     endif()
 endfunction()
 
-# What whoever links the objects needs: jemalloc, threads, libm (used by jemalloc).
+# What whoever links the objects needs: jemalloc, threads, dladdr(), libm (used by jemalloc).
 function(hearth_link_dependencies target)
     if(HEARTH_JEMALLOC STREQUAL "private")
         target_sources(${target} PRIVATE "${HEARTH_JEMALLOC_OBJECT}")
@@ -100,7 +100,7 @@ function(hearth_link_dependencies target)
     elseif(HEARTH_JEMALLOC STREQUAL "system")
         target_link_libraries(${target} PRIVATE jemalloc)
     endif()
-    target_link_libraries(${target} PRIVATE Threads::Threads m)
+    target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
     if(EXISTS "${PROJECT_SOURCE_DIR}/src/concurrent/reclaim.c")
         target_link_libraries(${target} PRIVATE urcu-bp)
     endif()
