@@ -133,9 +133,14 @@ void stress_violation(const char *format, ...)
     va_end(arguments);
 }
 
+uint64_t stress_found(void)
+{
+    return atomic_load_explicit(&violations, memory_order_relaxed);
+}
+
 int stress_verdict(const char *name, const struct stress_options *options, const char *counts)
 {
-    uint64_t found = atomic_load_explicit(&violations, memory_order_relaxed);
+    uint64_t found = stress_found();
     printf("%s: %s, seed %" PRIu64 ", %" PRIu64 " violations: %s\n", name, counts, options->seed,
            found, found == 0 ? "PASS" : "FAIL");
     return found == 0 ? 0 : 1;

@@ -37,6 +37,9 @@ bool stress_goes_on(const struct stress_options *options, uint64_t rounds, uint6
 /* Count and describe a violation; the first few are printed. */
 void stress_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Violations so far: for forked children, which start with their parent's. */
+uint64_t stress_found(void);
+
 /* Print the counts that were named and the verdict. The exit code of the program. */
 int stress_verdict(const char *name, const struct stress_options *options, const char *counts);
 
