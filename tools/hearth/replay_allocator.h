@@ -84,7 +84,7 @@ struct replay_allocator {
 };
 
 /**
- * Create an allocator named "hearth", "malloc", "jemalloc" or, for tests, "broken". `backing` names
+ * Create an allocator named "hearth", "service", "malloc", "jemalloc" or, for tests, "broken". `backing` names
  * hearth's backing ("jemalloc" or "mmap"); NULL: the default. NULL with a message that names the
  * remedy on failure.
  */
@@ -95,7 +95,7 @@ struct replay_allocator *replay_allocator_create(const char *name, const char *b
 bool replay_allocator_known(const char *name);
 
 /* The makers behind replay_allocator_create(). */
-struct replay_allocator *replay_hearth_create(const char *backing,
+struct replay_allocator *replay_hearth_create(bool service, const char *backing,
                                               char message[REPLAY_MESSAGE_BYTES]);
 struct replay_allocator *replay_malloc_create(char message[REPLAY_MESSAGE_BYTES]);
 struct replay_allocator *replay_jemalloc_create(char message[REPLAY_MESSAGE_BYTES]);

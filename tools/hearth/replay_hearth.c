@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearth under test: an execution arena per thread, one I/O arena and one backing for all. */
+/* Hearth under test: an execution arena per thread, one I/O arena and one backing for all; or a service,
+ * which attaches the threads itself. */
 #include "replay_allocator.h"
 
 #include <hearth/allocator.h>
 #include <hearth/backing.h>
 #include <hearth/exec.h>
 #include <hearth/io.h>
+#include <hearth/service.h>
 #include <hearth/stats.h>
 
 #include <stdio.h>
@@ -16,6 +18,7 @@ struct replay_hearth {
     struct replay_allocator base;
     struct hearth_backing *backing;
     struct hearth_io *io;
+    struct hearth_service *service; /* NULL: arenas alone */
 };
 
 static enum hearth_status thread_begin(struct replay_allocator *self, struct replay_lane *lane)
@@ -23,7 +26,9 @@ static enum hearth_status thread_begin(struct replay_allocator *self, struct rep
     struct replay_hearth *hearth = (struct replay_hearth *)self;
     struct hearth_exec_options options = HEARTH_EXEC_OPTIONS_INIT;
     options.backing = hearth->backing;
-    enum hearth_status status = hearth_exec_create(&options, &lane->exec);
+    enum hearth_status status = hearth->service != NULL
+                                    ? hearth_service_exec(hearth->service, &lane->exec)
+                                    : hearth_exec_create(&options, &lane->exec);
     if (status != HEARTH_OK) {
         lane->exec = NULL;
     }
@@ -32,8 +37,9 @@ static enum hearth_status thread_begin(struct replay_allocator *self, struct rep
 
 static enum hearth_status thread_end(struct replay_allocator *self, struct replay_lane *lane)
 {
-    (void)self;
-    return hearth_exec_destroy(lane->exec);
+    struct replay_hearth *hearth = (struct replay_hearth *)self;
+    return hearth->service != NULL ? hearth_service_detach(hearth->service)
+                                   : hearth_exec_destroy(lane->exec);
 }
 
 static enum hearth_status take_leased(struct replay_lane *lane, size_t bytes,
@@ -107,13 +113,25 @@ static void forget_peak(struct replay_allocator *self)
     hearth_io_reset_peak(((struct replay_hearth *)self)->io);
 }
 
-static enum hearth_status destroy(struct replay_allocator *self)
+static enum hearth_status end_arenas(struct replay_hearth *hearth)
 {
-    struct replay_hearth *hearth = (struct replay_hearth *)self;
-    enum hearth_status status = hearth_io_destroy(hearth->io);
+    enum hearth_status status = HEARTH_OK;
+    if (hearth->service != NULL) {
+        status = hearth_service_live_capacity(hearth->service) != 0 ? HEARTH_BUSY : HEARTH_OK;
+        hearth_service_unref(hearth->service);
+        return status;
+    }
+    status = hearth_io_destroy(hearth->io);
     if (status != HEARTH_OK) {
         hearth_io_unref(hearth->io); /* What is still out keeps its memory. */
     }
+    return status;
+}
+
+static enum hearth_status destroy(struct replay_allocator *self)
+{
+    struct replay_hearth *hearth = (struct replay_hearth *)self;
+    enum hearth_status status = end_arenas(hearth);
     hearth_backing_unref(hearth->backing);
     free(hearth);
     return status;
@@ -145,7 +163,24 @@ static enum hearth_status make_backing(const char *name, struct hearth_backing *
                                      : hearth_backing_create_jemalloc(NULL, backing);
 }
 
-struct replay_allocator *replay_hearth_create(const char *backing,
+static enum hearth_status make_arenas(struct replay_hearth *hearth, bool service)
+{
+    struct hearth_io_options options = HEARTH_IO_OPTIONS_INIT;
+    struct hearth_service_options service_options = HEARTH_SERVICE_OPTIONS_INIT;
+    options.backing = hearth->backing;
+    service_options.exec_backing = hearth->backing;
+    service_options.io_backing = hearth->backing;
+    if (!service) {
+        return hearth_io_create(&options, &hearth->io);
+    }
+    enum hearth_status status = hearth_service_create(&service_options, &hearth->service);
+    if (status == HEARTH_OK) {
+        hearth->io = hearth_service_io(hearth->service);
+    }
+    return status;
+}
+
+struct replay_allocator *replay_hearth_create(bool service, const char *backing,
                                               char message[REPLAY_MESSAGE_BYTES])
 {
     char reason[REPLAY_MESSAGE_BYTES / 2];
@@ -167,18 +202,17 @@ struct replay_allocator *replay_hearth_create(const char *backing,
         free(hearth);
         return NULL;
     }
-    struct hearth_io_options options = HEARTH_IO_OPTIONS_INIT;
-    options.backing = hearth->backing;
-    status = hearth_io_create(&options, &hearth->io);
+    status = make_arenas(hearth, service);
     if (status != HEARTH_OK) {
-        snprintf(message, REPLAY_MESSAGE_BYTES, "cannot create an I/O arena: %s (%s)",
-                 hearth_status_name(status), hearth_status_text(status));
+        snprintf(message, REPLAY_MESSAGE_BYTES, "cannot create %s: %s (%s)",
+                 service ? "a service" : "an I/O arena", hearth_status_name(status),
+                 hearth_status_text(status));
         hearth_backing_unref(hearth->backing);
         free(hearth);
         return NULL;
     }
     hearth->base.ops = &hearth_ops;
-    hearth->base.name = "hearth";
+    hearth->base.name = service ? "service" : "hearth";
     hearth->base.backing = hearth_backing_name(hearth->backing);
     hearth->base.knows_page_events = true;
     hearth->base.has_arenas = true;

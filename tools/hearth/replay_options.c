@@ -33,7 +33,8 @@ static const struct argp_option options_table[] = {
      "Hand exported allocations to N threads, which check and free them (default: none)", 0},
     {"hold", KEY_HOLD, "K", 0,
      "Consumers keep what a clone exported in its last K runs (default 0; needs --consumers)", 0},
-    {"allocator", KEY_ALLOCATOR, "NAME", 0, "hearth, malloc or jemalloc (default hearth)", 0},
+    {"allocator", KEY_ALLOCATOR, "NAME", 0, "hearth, service, malloc or jemalloc (default hearth)",
+     0},
     {"backing", KEY_BACKING, "NAME", 0,
      "Hearth's backing: jemalloc or mmap (default: as HEARTH_CONF and the build say)", 0},
     {"check", KEY_CHECK, "HOW", 0,
@@ -120,8 +121,10 @@ static void check_together(struct argp_state *state, const struct replay_options
         argp_error(state, "--hold %" PRIu32 ": somebody has to hold: give --consumers as well",
                    options->hold);
     }
-    if (options->backing != NULL && strcmp(options->allocator, "hearth") != 0) {
-        argp_error(state, "--backing is an option of --allocator hearth, not of %s: drop one",
+    if (options->backing != NULL && strcmp(options->allocator, "hearth") != 0 &&
+        strcmp(options->allocator, "service") != 0) {
+        argp_error(state,
+                   "--backing is an option of --allocator hearth and service, not of %s: drop one",
                    options->allocator);
     }
 }
@@ -157,7 +160,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_ALLOCATOR:
         options->allocator = arg;
         if (!replay_allocator_known(arg)) {
-            argp_error(state, "--allocator '%s': expected hearth, malloc or jemalloc", arg);
+            argp_error(state, "--allocator '%s': expected hearth, service, malloc or jemalloc",
+                       arg);
         }
         return 0;
     case KEY_BACKING:
