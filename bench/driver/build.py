@@ -11,7 +11,7 @@ PRESET = "release"
 
 
 def find_program(build_dir, name):
-    for path in (build_dir / "bench" / name, build_dir / name):
+    for path in (build_dir / "bench" / name, build_dir / "tools" / "hearth" / name, build_dir / name):
         if path.is_file():
             return path
     return None
@@ -51,14 +51,17 @@ def peer_programs(target, names, build_dir=None):
     return {name: path for name, path in found.items() if path is not None}
 
 
-def program(name, build_dir=None):
-    """The path of a program, from build_dir if given, else from a fresh or older release build."""
+def program(name, build_dir=None, target=None):
+    """
+    The path of a program, from build_dir if given, else from a fresh or older release build.
+    `target` where it is not called like the program.
+    """
     if build_dir is not None:
         path = find_program(pathlib.Path(build_dir), name)
         if path is None:
             raise BenchError(f"no {name} in {build_dir}: build it there first")
         return path
-    fresh = build_release(name)
+    fresh = build_release(target or name)
     path = find_program(ROOT / "build" / PRESET, name)
     if path is None:
         raise BenchError(f"{name} could not be built, and there is no older build of it")

@@ -3,10 +3,10 @@
 import argparse
 import sys
 
-from . import exec_command, instructions, io_command
+from . import exec_command, instructions, io_command, service_command
 from .errors import BenchError, UsageError
 
-COMMANDS = (exec_command, io_command, instructions)
+COMMANDS = (exec_command, io_command, service_command, instructions)
 
 
 def parse(argv):
