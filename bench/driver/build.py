@@ -11,7 +11,8 @@ PRESET = "release"
 
 
 def find_program(build_dir, name):
-    for path in (build_dir / "bench" / name, build_dir / "tools" / "hearth" / name, build_dir / name):
+    for folder in ("bench", "tools/hearth", "."):
+        path = build_dir / folder / name
         if path.is_file():
             return path
     return None

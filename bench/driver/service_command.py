@@ -23,7 +23,7 @@ PAIR_SIZES = (256, 4 << 10, 1 << 20)
 TRACE = build.ROOT / "tests" / "data" / "traces" / "det640.csv"
 STEADY_THREADS = "2,16,64"
 # Field of the replay's JSON: the unit.
-STEADY = {"errors": "count", "faults_per_run": "count", "backing_calls_per_run": "count",
+STEADY = {"errors": "count", "minor_faults_per_run": "count", "backing_calls_per_run": "count",
           "page_events_per_run": "count", "warmup_passes_needed": "count", "ms_per_run": "ms"}
 
 
