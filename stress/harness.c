@@ -25,7 +25,7 @@ static _Atomic(void *) lent[LENT_MOST]; /* the bases of segments that are out, b
 static _Atomic(uint64_t) next_cookie;
 static uint64_t started_ns;
 
-static uint64_t now_ns(void)
+uint64_t stress_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -72,7 +72,7 @@ struct stress_options stress_parse(int argc, char **argv, const char *name, unsi
 {
     static const struct hearth_misuse_handler quiet = {ignore_misuse, NULL};
     struct stress_options options = {.threads = threads, .seconds = 10};
-    options.seed = now_ns() % 1000000000u + 1;
+    options.seed = stress_now_ns() % 1000000000u + 1;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--smoke") == 0)
             options.smoke = true;
@@ -89,7 +89,7 @@ struct stress_options stress_parse(int argc, char **argv, const char *name, unsi
         usage(name);
     printf("%s: seed %" PRIu64 ", %u threads\n", name, options.seed, options.threads);
     fflush(stdout);
-    started_ns = now_ns();
+    started_ns = stress_now_ns();
     watch_over(&options);
     (void)hearth_misuse_set_handler(&quiet);
     return options;
@@ -117,7 +117,7 @@ bool stress_goes_on(const struct stress_options *options, uint64_t rounds, uint6
     if (options->smoke && rounds >= smoke_rounds)
         return false;
     unsigned seconds = options->smoke ? SMOKE_ENOUGH : options->seconds;
-    return now_ns() - started_ns < (uint64_t)seconds * 1000000000u;
+    return stress_now_ns() - started_ns < (uint64_t)seconds * 1000000000u;
 }
 
 void stress_violation(const char *format, ...)

@@ -37,6 +37,9 @@ bool stress_goes_on(const struct stress_options *options, uint64_t rounds, uint6
 /* Count and describe a violation; the first few are printed. */
 void stress_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t stress_now_ns(void);
+
 /* Violations so far: for forked children, which start with their parent's. */
 uint64_t stress_found(void);
 

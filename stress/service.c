@@ -204,14 +204,22 @@ void stress_clear_boxes(void)
     }
 }
 
+void stress_count(const struct stress_parcel *parcels, unsigned count, size_t *bytes,
+                  size_t *capacity)
+{
+    for (unsigned i = 0; i < count; i++) {
+        bool held = parcels[i].kind != STRESS_NOTHING;
+        *bytes += held ? parcels[i].size : 0;
+        *capacity += held ? parcels[i].capacity : 0;
+    }
+}
+
 void stress_count_boxes(size_t *bytes, size_t *capacity)
 {
     for (unsigned i = 0; i < BOXES; i++) {
         const struct stress_parcel *parcel = atomic_load_explicit(&boxes[i], memory_order_acquire);
-        if (parcel == NULL || parcel->kind == STRESS_NOTHING)
-            continue;
-        *bytes += parcel->size;
-        *capacity += parcel->capacity;
+        if (parcel != NULL)
+            stress_count(parcel, 1, bytes, capacity);
     }
 }
 

@@ -56,7 +56,9 @@ void stress_post(struct stress_parcel *parcel, uint64_t draw);
 /* Return what lies in the boxes, while nobody posts. */
 void stress_clear_boxes(void);
 
-/* Sum up sizes and capacities of what lies in the boxes, while nobody posts. */
+/* Add up sizes and capacities of `count` parcels; and of what lies in the boxes, while nobody posts. */
+void stress_count(const struct stress_parcel *parcels, unsigned count, size_t *bytes,
+                  size_t *capacity);
 void stress_count_boxes(size_t *bytes, size_t *capacity);
 
 /* Create a service, both domains on one backing that watches; NULL: on backings of the default kind. */

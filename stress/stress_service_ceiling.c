@@ -18,7 +18,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 #define HELD 6
 #define THREADS_MAX 64
@@ -34,7 +33,7 @@
 #define STEPS 1500
 #define SMOKE_STEPS 150
 #define POSSIBLE ((size_t)1 << 40)
-#define PASSES 400
+#define PASSES 400            /* until everybody was reached */
 #define DEADLINE_MOST 1000000 /* nanoseconds */
 #define SMALL 1024            /* may stay out while others wait for ever */
 
@@ -55,13 +54,6 @@ static pthread_barrier_t barrier;
 static _Atomic(unsigned) working;
 static _Atomic(bool) finished;
 static _Atomic(size_t) out_bytes; /* capacity that is certainly out */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void count_out(size_t capacity)
 {
@@ -90,9 +82,9 @@ static void check_refusal(struct worker *self, enum hearth_status status,
                          why.asked_bytes, why.live_limit, request->size);
     if (why.backing_refused != 0)
         stress_violation("the backing refused nothing");
-    if (status == HEARTH_TIMEOUT && why.cancelled == 0 && now_ns() < request->deadline_ns)
+    if (status == HEARTH_TIMEOUT && why.cancelled == 0 && stress_now_ns() < request->deadline_ns)
         stress_violation("TIMEOUT %" PRIu64 " ns before the deadline",
-                         request->deadline_ns - now_ns());
+                         request->deadline_ns - stress_now_ns());
     self->refused += status == HEARTH_NO_MEMORY;
     self->timeouts += status == HEARTH_TIMEOUT && why.cancelled == 0;
     self->cancelled += why.cancelled != 0;
@@ -108,7 +100,7 @@ static struct hearth_request some_request(const struct worker *self, uint64_t dr
     request.size = sizes[draw % (sizeof sizes / sizeof *sizes)];
     request.priority = (draw >> 4) % 8 == 0 ? HEARTH_PRIORITY_HIGH : HEARTH_PRIORITY_NORMAL;
     if ((draw >> 8) % 4 != 0)
-        request.deadline_ns = now_ns() + (draw >> 16) % DEADLINE_MOST;
+        request.deadline_ns = stress_now_ns() + (draw >> 16) % DEADLINE_MOST;
     if ((draw >> 8) % 4 == 1 && !holds) /* who holds something must not wait for ever for others */
         request.deadline_ns = UINT64_MAX;
     return request;
@@ -129,6 +121,8 @@ static void take(struct worker *self, struct stress_parcel *held, uint64_t draw)
 
 static void give_back(struct stress_parcel *held, uint64_t draw)
 {
+    if (held->kind == STRESS_NOTHING)
+        return;
     count_home(held->capacity);
     stress_parcel_return(held, draw);
 }
@@ -224,14 +218,13 @@ static void *work(void *argument)
         for (unsigned steps = options.smoke ? SMOKE_STEPS : STEPS; steps > 0; steps--)
             step(self);
         for (unsigned k = 0; k < HELD; k++)
-            if (self->held[k].kind != STRESS_NOTHING && self->held[k].capacity > SMALL)
+            if (self->held[k].capacity > SMALL)
                 give_back(&self->held[k], k);
         (void)atomic_fetch_sub_explicit(&working, 1, memory_order_relaxed);
         stop();
     }
     for (unsigned i = 0; i < HELD; i++)
-        if (self->held[i].kind != STRESS_NOTHING)
-            give_back(&self->held[i], i);
+        give_back(&self->held[i], i);
     return NULL;
 }
 
@@ -321,10 +314,11 @@ static void check_stopped(void)
     size_t bytes = 0, capacity = 0;
     stress_count_boxes(&bytes, &capacity);
     for (unsigned i = 0; i < options.threads; i++)
-        for (unsigned k = 0; k < HELD; k++)
-            if (workers[i].held[k].kind != STRESS_NOTHING)
-                capacity += workers[i].held[k].capacity;
+        stress_count(workers[i].held, HELD, &bytes, &capacity);
     size_t live = hearth_service_live_capacity(service);
+    if (hearth_service_live_bytes(service) != bytes)
+        stress_violation("%zu bytes are held, live are %zu", bytes,
+                         hearth_service_live_bytes(service));
     if (live != capacity || live > LIMIT)
         stress_violation("%zu bytes are live, held are %zu, the limit is %zu", live, capacity,
                          LIMIT);
@@ -362,16 +356,6 @@ static void open_round(uint64_t number, struct stress_lender *lender)
     atomic_store_explicit(&out_bytes, 0, memory_order_relaxed);
 }
 
-static void sum_up(struct worker *sum)
-{
-    for (unsigned i = 0; i < options.threads; i++) {
-        sum->takes += workers[i].takes;
-        sum->refused += workers[i].refused;
-        sum->timeouts += workers[i].timeouts;
-        sum->cancelled += workers[i].cancelled;
-    }
-}
-
 static void one_round(uint64_t number, struct worker *sum)
 {
     pthread_t threads[THREADS_MAX + MOVERS + 1] = {0};
@@ -396,7 +380,12 @@ static void one_round(uint64_t number, struct worker *sum)
     atomic_store_explicit(&finished, true, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    sum_up(sum);
+    for (unsigned i = 0; i < options.threads; i++) {
+        sum->takes += workers[i].takes;
+        sum->refused += workers[i].refused;
+        sum->timeouts += workers[i].timeouts;
+        sum->cancelled += workers[i].cancelled;
+    }
     stress_clear_boxes();
     stress_service_home(service, true);
     hearth_service_unref(service);

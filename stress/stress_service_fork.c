@@ -183,10 +183,9 @@ static _Noreturn void be_child(struct stress_parcel *kept, struct hearth_exec *a
         stress_parcel_return(&kept[i], random >> 8 >> i);
     for (unsigned i = 0; i < CHILD_STEPS; i++)
         step(&self);
-    size_t held = 0;
-    for (unsigned i = 0; i < HELD; i++)
-        held += self.held[i].kind == STRESS_NOTHING ? 0 : self.held[i].capacity;
-    stress_service_look(service, THREADS_MAX * 2, POSSIBLE);
+    size_t bytes = 0, held = 0;
+    stress_count(self.held, HELD, &bytes, &held);
+    stress_service_look(service, (size_t)THREADS_MAX * 2, POSSIBLE);
     if (hearth_service_live_capacity(service) < held)
         stress_violation("a child holds more than is live");
     for (unsigned i = 0; i < HELD; i++)

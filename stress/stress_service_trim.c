@@ -139,7 +139,7 @@ static void *work(void *argument)
 static void trim(struct trimmer *self, uint64_t draw)
 {
     size_t goal = draw % 3 == 0 ? HEARTH_UNBOUNDED : (draw >> 8) % SIZE_MOST;
-    uint64_t budget = (draw >> 40) % 2 == 0 ? 0 : 1 + (draw >> 41) % 500000;
+    uint64_t budget = (draw >> 30) % 2 == 0 ? 0 : 1 + (draw >> 12) % 500000;
     struct hearth_trim_report report = stress_service_trim(service, goal, budget, false);
     if (goal != HEARTH_UNBOUNDED && report.released_bytes > goal + 2 * SIZE_MOST)
         stress_violation("a trim of %zu bytes released %" PRIu64, goal, report.released_bytes);
@@ -203,15 +203,8 @@ static void check_stopped(void)
 {
     size_t bytes = 0, capacity = 0;
     stress_count_boxes(&bytes, &capacity);
-    for (unsigned i = 0; i < options.threads; i++) {
-        for (unsigned k = 0; k < HELD; k++) {
-            const struct stress_parcel *held = &workers[i].held[k];
-            if (held->kind == STRESS_NOTHING)
-                continue;
-            bytes += held->size;
-            capacity += held->capacity;
-        }
-    }
+    for (unsigned i = 0; i < options.threads; i++)
+        stress_count(workers[i].held, HELD, &bytes, &capacity);
     if (hearth_service_live_bytes(service) != bytes)
         stress_violation("%zu bytes are held, live are %zu", bytes,
                          hearth_service_live_bytes(service));
