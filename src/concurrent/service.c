@@ -25,6 +25,7 @@
  */
 #include "concurrent/service.h"
 
+#include "concurrent/leak.h"
 #include "concurrent/membarrier.h"
 #include "core/clock.h"
 #include "core/conf.h"
@@ -130,7 +131,8 @@ static enum hearth_status merge_options(const struct hearth_service_options *giv
         return status;
     apply_conf(&conf, options);
     apply_defaults(options);
-    *debug = conf.debug | ((options->flags & HEARTH_SERVICE_SCRUB) != 0 ? HEARTH__DEBUG_SCRUB : 0);
+    *debug = hearth__debug_arena(conf.debug) |
+             ((options->flags & HEARTH_SERVICE_SCRUB) != 0 ? HEARTH__DEBUG_SCRUB : 0);
     return check_options(options);
 }
 
@@ -400,8 +402,36 @@ static void after_fork(void)
     }
 }
 
-static __attribute__((constructor)) void install_after_fork(void)
+/* Checks for leaks on one service. */
+
+static enum hearth_status hold(struct hearth_service *service)
 {
+    if (hearth__service_is_closed(service))
+        return HEARTH_CLOSED;
+    hearth_service_ref(service);
+    return HEARTH_OK;
+}
+
+static bool belongs(const struct hearth_allocator *arena, const void *context)
+{
+    const struct hearth_service *service = context;
+    if (arena == hearth_io_allocator(service->io))
+        return true;
+    const struct hearth_exec *own = hearth__service_arenas(service);
+    while (own != NULL && &own->allocator != arena)
+        own = own->next_in_service;
+    return own != NULL;
+}
+
+static const struct hearth__leak_service leak_service = {
+    .hold = hold,
+    .drop = hearth_service_unref,
+    .belongs = belongs,
+};
+
+static __attribute__((constructor)) void install_hooks(void)
+{
+    hearth__leak_service = &leak_service;
     static struct hearth__fork_hook hook = {.child = after_fork};
     hearth__reclaim_on_fork(&hook);
 }
