@@ -30,7 +30,7 @@
  * and not live, so live + retained + pending = footprint by construction, and hearth__exec_check()
  * compares it with a walk over the store.
  *
- * Progress. A hit and a return below the cap are wait-free: no loop but the drain of at most DRAIN_STEP
+ * Progress. A hit and a return below the cap are wait-free: no loop but the drain of at most HEARTH__EXEC_DRAIN_STEP
  * queued returns. A miss is as good as the backing.
  *
  * Ordering. Within one thread none is needed. When the arena changes hands, release_owner publishes and the
@@ -43,15 +43,11 @@
 
 #include "core/conf.h"
 #include "core/misuse.h"
-#include "core/request.h"
 
 #include <string.h>
 
 /* Keeps the plain path free of stack frames that only its exceptions need. */
 #define OUT_OF_LINE __attribute__((noinline))
-
-/* Bounds the work that other threads' returns can put on one allocation. */
-#define DRAIN_STEP 16
 
 #define GENERATION_ONE ((uint64_t)1 << HEARTH__GENERATION_SHIFT)
 #define BELOW_GENERATION (GENERATION_ONE - 1)
@@ -208,7 +204,7 @@ static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struc
             hearth__exec_chain_push(&after, buf);
         hearth__exec_room_give(arena, capacity);
     }
-    (void)hearth__exec_drain(arena, DRAIN_STEP, &after);
+    (void)hearth__exec_drain(arena, HEARTH__EXEC_DRAIN_STEP, &after);
     hearth__exec_end(arena, &after);
     return twin ? hearth__exec_misuse(arena, HEARTH_STALE, call, buf) : HEARTH_OK;
 }
@@ -285,101 +281,6 @@ HEARTH__HOT enum hearth_status hearth_exec_free(struct hearth_exec *arena, struc
     return free_buf(arena, buf, 0, "hearth_exec_free");
 }
 
-/* Inside the section: obtain with a drain before it, so that what other threads returned is reused. */
-static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
-                                           const struct hearth__want *want,
-                                           struct hearth__exec_after *after,
-                                           struct hearth_buf **buf)
-{
-    (void)hearth__exec_drain(arena, DRAIN_STEP, after);
-    *buf = hearth__exec_store_take(arena, want);
-    if (*buf != NULL)
-        return HEARTH_OK;
-    if (hearth__exec_drain(arena, SIZE_MAX, after)) {
-        *buf = hearth__exec_store_take(arena, want);
-        if (*buf != NULL)
-            return HEARTH_OK;
-    }
-    return hearth__exec_obtain(arena, want, buf);
-}
-
-/* Inside the section: obtain within the limit on live bytes, of which `want` has its part. It counts capacity, and
- * a reused buffer may have more than was reserved for it. One with too much goes back where it was. */
-static enum hearth_status obtain_within(struct hearth_exec *arena, const struct hearth__want *want,
-                                        struct hearth__exec_after *after, struct hearth_buf **buf)
-{
-    enum hearth_status status = drain_and_obtain(arena, want, after, buf);
-    struct hearth__want exact = *want;
-    exact.last_class = exact.size_class;
-    for (unsigned i = 0; status == HEARTH_OK; i++) {
-        if (hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes))
-            return HEARTH_OK;
-        hearth__exec_store_give(arena, *buf);
-        *buf = NULL;
-        status = i == 0 ? hearth__exec_obtain(arena, &exact, buf) : HEARTH_NO_MEMORY;
-    }
-    return status;
-}
-
-/* One attempt. *more: storage or slots were still on their way out, so another may do better. */
-static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hearth__want *want,
-                                     size_t size, const char *call, bool *known_zero, bool *more,
-                                     struct hearth_buf **buf)
-{
-    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    enum hearth_status status = hearth__exec_begin(arena, call);
-    *more = false;
-    if (status != HEARTH_OK)
-        return status;
-    if (hearth__exec_closed(arena)) {
-        status = HEARTH_CLOSED;
-    } else if (arena->visited) {
-        status = hearth__exec_obtain_spare(arena, want, buf);
-    } else {
-        if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
-            status = hearth__exec_prepare_aligned(arena);
-        if (status == HEARTH_OK)
-            status = obtain_within(arena, want, &after, buf);
-    }
-    if (status == HEARTH_OK) {
-        /* Set by a fresh attachment only: what comes from the store was handed out before. */
-        *known_zero = ((*buf)->flags & HEARTH__BUF_ZERO) != 0;
-        (*buf)->flags = 0;
-        hearth__exec_hand_out(arena, *buf, size);
-    }
-    *more = after.chain != NULL;
-    hearth__exec_end(arena, &after);
-    return status;
-}
-
-static enum hearth_status alloc_general(struct hearth_exec *arena, size_t size,
-                                        unsigned alignment_log, bool zero, const char *call,
-                                        struct hearth_buf **out)
-{
-    if (arena == NULL || out == NULL)
-        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
-    struct hearth__want want;
-    if (!hearth__rounding_want(&arena->rounding, size, alignment_log, &want))
-        return HEARTH_OVERFLOW;
-    struct hearth_buf *buf = NULL;
-    bool known_zero = false;
-    bool more;
-    if (!hearth__exec_room_take(arena, want.bytes))
-        return hearth__exec_refused(arena, &want, HEARTH_NO_MEMORY);
-    enum hearth_status status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
-    if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
-        status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
-    if (status != HEARTH_OK) {
-        hearth__exec_room_give(arena, want.bytes);
-        return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, status) : status;
-    }
-    hearth__debug_taken(hearth__debug_flags(arena->debug), buf, size, zero);
-    if (zero && !known_zero)
-        memset(hearth__load_relaxed(&buf->data), 0, size);
-    *out = buf;
-    return HEARTH_OK;
-}
-
 HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size_t size,
                                                  struct hearth_buf **out)
 {
@@ -399,30 +300,14 @@ HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size
         }
         hearth__exec_leave(arena);
     }
-    return alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false, "hearth_exec_alloc", out);
-}
-
-static enum hearth_status alloc_request(struct hearth_exec *arena,
-                                        const struct hearth_request *request, const char *call,
-                                        struct hearth_buf **buf)
-{
-    unsigned alignment_log;
-    if (!hearth__request_alignment(request, &alignment_log))
-        return hearth__exec_misuse(arena, HEARTH_INVALID, call, request);
-    return alloc_general(arena, request->size, alignment_log, request->zero != 0, call, buf);
-}
-
-enum hearth_status hearth_exec_alloc_ex(struct hearth_exec *arena,
-                                        const struct hearth_request *request,
-                                        struct hearth_buf **buf)
-{
-    return alloc_request(arena, request, "hearth_exec_alloc_ex", buf);
+    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
+                                      "hearth_exec_alloc", out);
 }
 
 static enum hearth_status ops_alloc(struct hearth_allocator *self,
                                     const struct hearth_request *request, struct hearth_buf **buf)
 {
-    return alloc_request(hearth__exec_of(self), request, "hearth_alloc", buf);
+    return hearth__exec_alloc_request(hearth__exec_of(self), request, "hearth_alloc", buf);
 }
 
 /* Out of line: less plain than hearth_exec_free() by a call. */

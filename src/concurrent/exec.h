@@ -230,6 +230,17 @@ enum hearth_status hearth__exec_busy(struct hearth_exec *arena);
  * section. INVALID for NULL, NOT_OWNER or BUSY, reported. */
 enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *call);
 
+/* Queued returns settled at a time: bounds the work that other threads can put on one allocation. */
+#define HEARTH__EXEC_DRAIN_STEP 16u
+
+/* An allocation by the general path. */
+enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t size,
+                                              unsigned alignment_log, bool zero, const char *call,
+                                              struct hearth_buf **out);
+enum hearth_status hearth__exec_alloc_request(struct hearth_exec *arena,
+                                              const struct hearth_request *request,
+                                              const char *call, struct hearth_buf **buf);
+
 /* End it: leave the section and do what is left to be done. */
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after);
 

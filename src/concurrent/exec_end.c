@@ -73,7 +73,7 @@ void hearth__exec_see_to_end(struct hearth_exec *arena)
 
 bool hearth__exec_close(struct hearth_exec *arena)
 {
-    /* EDGE io.owner, publish: of the two who give an arena up the second sees the first. */
+    /* EDGE service.owner, observe: of the two who give an arena up the second sees the first. */
     uint32_t before = hearth__fetch_or_acq_rel(&arena->section.attention,
                                                HEARTH__ATTENTION_GONE | HEARTH__ATTENTION_CLOSED);
     hearth__exec_see_to_end(arena);

@@ -80,6 +80,10 @@ void hearth__service_raise(struct hearth_service *service, uint32_t attention);
 /* A hold on the core is given up: the last one ends it. */
 void hearth__service_let_go(struct hearth_service *service);
 
+/* Options as they hold for a service, and the debug flags: service_options.c. */
+enum hearth_status hearth__service_options(const struct hearth_service_options *given,
+                                           struct hearth_service_options *options, uint32_t *debug);
+
 /* Threads: service_thread.c. */
 
 /* The calling thread's arena, or NULL if it has none. Wait-free. */

@@ -231,6 +231,25 @@ static uint64_t pattern_word(size_t at, unsigned seed)
     return ((uint64_t)seed << 40) + at * 0x9e3779b97f4a7c15 + 1;
 }
 
+size_t visit_all(struct hearth_exec *arena, bool *busy)
+{
+    struct hearth__releases releases;
+    struct hearth__visit made;
+    size_t released = 0;
+    hearth__releases_init(&releases);
+    do {
+        made = (struct hearth__visit){
+            .before = UINT64_MAX,
+            .goal = SIZE_MAX,
+            .releases = &releases,
+        };
+        released += hearth__exec_visit(arena, &made);
+        (void)hearth__releases_run(&releases, 0);
+    } while (made.more);
+    *busy = made.busy;
+    return released;
+}
+
 void pattern_write(void *data, size_t bytes, unsigned seed)
 {
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {

@@ -97,6 +97,9 @@ void free_elsewhere(struct hearth_exec *arena, struct hearth_buf **bufs, size_t 
 /* The figures of an arena agree with a walk over all it has. */
 void assert_sound(const struct hearth_exec *arena);
 
+/* Visit an arena until nothing is left or the owner was inside, as *busy then says. Returns bytes. */
+size_t visit_all(struct hearth_exec *arena, bool *busy);
+
 /* Fill and check a pattern that depends on `seed`. */
 void pattern_write(void *data, size_t bytes, unsigned seed);
 bool pattern_holds(const void *data, size_t bytes, unsigned seed);

@@ -181,7 +181,7 @@ Test(debug, plain_paths_stay_closed)
                 assert_ok(hearth_exec_free(arena, buf));
         }
         bool busy;
-        (void)hearth__exec_visit(arena, SIZE_MAX, &busy);
+        (void)visit_all(arena, &busy);
         assert_ok(hearth_exec_trim(arena, NULL));
         assert_ok(hearth_exec_release_owner(arena));
         (void)exec_take(arena, 100);

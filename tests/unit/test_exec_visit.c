@@ -49,26 +49,6 @@ struct visit {
     bool busy;
 };
 
-/* Visits until nothing is left or the owner was inside. */
-static size_t visit_all(struct hearth_exec *arena, bool *busy)
-{
-    struct hearth__releases releases;
-    size_t released = 0;
-    struct hearth__visit made;
-    hearth__releases_init(&releases);
-    do {
-        made = (struct hearth__visit){
-            .before = UINT64_MAX,
-            .goal = SIZE_MAX,
-            .releases = &releases,
-        };
-        released += hearth__exec_visit(arena, &made);
-        cr_assert(hearth__releases_run(&releases, 0));
-    } while (made.more);
-    *busy = made.busy;
-    return released;
-}
-
 static void *visit(void *argument)
 {
     struct visit *made = argument;

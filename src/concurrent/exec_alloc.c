@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Execution arena: handing out by the general path, for whatever the plain one in exec.c does not cover. */
+#include "concurrent/exec.h"
+
+#include "core/debug.h"
+#include "core/request.h"
+
+#include <string.h>
+
+/* Inside the section: obtain with a drain before it, so that what other threads returned is reused. */
+static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
+                                           const struct hearth__want *want,
+                                           struct hearth__exec_after *after,
+                                           struct hearth_buf **buf)
+{
+    (void)hearth__exec_drain(arena, HEARTH__EXEC_DRAIN_STEP, after);
+    *buf = hearth__exec_store_take(arena, want);
+    if (*buf != NULL)
+        return HEARTH_OK;
+    if (hearth__exec_drain(arena, SIZE_MAX, after)) {
+        *buf = hearth__exec_store_take(arena, want);
+        if (*buf != NULL)
+            return HEARTH_OK;
+    }
+    return hearth__exec_obtain(arena, want, buf);
+}
+
+/* Inside the section: obtain within the limit on live bytes, of which `want` has its part. It counts capacity, and
+ * a reused buffer may have more than was reserved for it. One with too much goes back where it was. */
+static enum hearth_status obtain_within(struct hearth_exec *arena, const struct hearth__want *want,
+                                        struct hearth__exec_after *after, struct hearth_buf **buf)
+{
+    enum hearth_status status = drain_and_obtain(arena, want, after, buf);
+    struct hearth__want exact = *want;
+    exact.last_class = exact.size_class;
+    for (unsigned i = 0; status == HEARTH_OK; i++) {
+        if (hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes))
+            return HEARTH_OK;
+        hearth__exec_store_give(arena, *buf);
+        *buf = NULL;
+        status = i == 0 ? hearth__exec_obtain(arena, &exact, buf) : HEARTH_NO_MEMORY;
+    }
+    return status;
+}
+
+/* One attempt. *more: storage or slots were still on their way out, so another may do better. */
+static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hearth__want *want,
+                                     size_t size, const char *call, bool *known_zero, bool *more,
+                                     struct hearth_buf **buf)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    enum hearth_status status = hearth__exec_begin(arena, call);
+    *more = false;
+    if (status != HEARTH_OK)
+        return status;
+    if (hearth__exec_closed(arena)) {
+        status = HEARTH_CLOSED;
+    } else if (arena->visited) {
+        status = hearth__exec_obtain_spare(arena, want, buf);
+    } else {
+        if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
+            status = hearth__exec_prepare_aligned(arena);
+        if (status == HEARTH_OK)
+            status = obtain_within(arena, want, &after, buf);
+    }
+    if (status == HEARTH_OK) {
+        /* Set by a fresh attachment only: what comes from the store was handed out before. */
+        *known_zero = ((*buf)->flags & HEARTH__BUF_ZERO) != 0;
+        (*buf)->flags = 0;
+        hearth__exec_hand_out(arena, *buf, size);
+    }
+    *more = after.chain != NULL;
+    hearth__exec_end(arena, &after);
+    return status;
+}
+
+enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t size,
+                                              unsigned alignment_log, bool zero, const char *call,
+                                              struct hearth_buf **out)
+{
+    if (arena == NULL || out == NULL)
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
+    struct hearth__want want;
+    if (!hearth__rounding_want(&arena->rounding, size, alignment_log, &want))
+        return HEARTH_OVERFLOW;
+    struct hearth_buf *buf = NULL;
+    bool known_zero = false;
+    bool more;
+    if (!hearth__exec_room_take(arena, want.bytes))
+        return hearth__exec_refused(arena, &want, HEARTH_NO_MEMORY);
+    enum hearth_status status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+    if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
+        status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+    if (status != HEARTH_OK) {
+        hearth__exec_room_give(arena, want.bytes);
+        return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, status) : status;
+    }
+    hearth__debug_taken(hearth__debug_flags(arena->debug), buf, size, zero);
+    if (zero && !known_zero)
+        memset(hearth__load_relaxed(&buf->data), 0, size);
+    *out = buf;
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth__exec_alloc_request(struct hearth_exec *arena,
+                                              const struct hearth_request *request,
+                                              const char *call, struct hearth_buf **buf)
+{
+    unsigned alignment_log;
+    if (!hearth__request_alignment(request, &alignment_log))
+        return hearth__exec_misuse(arena, HEARTH_INVALID, call, request);
+    return hearth__exec_alloc_general(arena, request->size, alignment_log, request->zero != 0, call,
+                                      buf);
+}
+
+enum hearth_status hearth_exec_alloc_ex(struct hearth_exec *arena,
+                                        const struct hearth_request *request,
+                                        struct hearth_buf **buf)
+{
+    return hearth__exec_alloc_request(arena, request, "hearth_exec_alloc_ex", buf);
+}
