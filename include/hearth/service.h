@@ -3,8 +3,6 @@
  * @file service.h
  * The service: one I/O arena and one execution arena per thread, under common limits.
  *
- * Declared ahead of its implementation: not installed yet.
- *
  * A service attaches threads by itself, gives memory back by itself, and may be ended in any order
  * with respect to its threads and leases. Several services may live in one process; they share
  * nothing but descriptors' memory.
@@ -25,16 +23,21 @@
  * The ceiling works by grants. A cache retains within the credit it was granted with plain stores
  * and reserves more by compare-and-swap before it retains more. It keeps at most one grant of
  * credit that it does not fill: a buffer larger than that takes credit for its own capacity, and
- * gives it back when it is handed out. So with N attached threads
+ * gives it back when it is handed out. So with N threads that used the service and have not exited
  *
  *     overshoot        = 0:  nothing is retained above the ceiling as it was at that moment; bytes
  *                            retained before it was lowered stay until they are reached
- *     stranded credit <= N * grant:  retention may stop at ceiling - N * grant
+ *     stranded credit <= N * grant:  retention may stop at ceiling - N * grant (half of it is for a
+ *                            thread's execution arena, half for its part of the I/O arena)
  *
  * The service takes from the domain that wants to retain first, then from the other one down to its
  * floor. Storage pending in inboxes is charged when it is taken in; storage that gets no credit
  * goes back to the backing. live_limit is reserved by compare-and-swap before a buffer is handed
  * out, so its overshoot is 0 as well.
+ *
+ * While there is a ceiling or a live_limit, alloc and free take the general path: about three times
+ * the instructions of the plain one. Retention caps cost the same for free alone, no limit costs
+ * nothing.
  *
  * Before a live request is refused, retained storage is reclaimed from every thread that is not
  * inside an operation at that moment; hearth_service_refusal() says what could not be reached.
@@ -126,7 +129,8 @@ struct hearth_service_options {
     /** Retained I/O bytes that execution arenas' wish to retain never evicts; 0: none. */
     size_t io_floor;
     /** Most bytes live and leased in all arenas together, never exceeded, adopted storage not
-     *  counted; 0: HEARTH_UNBOUNDED. */
+     *  counted; 0: HEARTH_UNBOUNDED, and nothing is counted. HEARTH_UNBOUNDED itself counts, so that
+     *  hearth_service_set_live_limit() can set a limit later. */
     size_t live_limit;
     /** The last bytes of live_limit, for HEARTH_PRIORITY_HIGH requests of the I/O arena alone; 0:
      *  none. INVALID without a live_limit or above it. */
@@ -135,8 +139,9 @@ struct hearth_service_options {
     size_t exec_slots;
     /** Most buffers with storage in the I/O arena; 0: 2^20. */
     size_t io_slots;
-    /** Retained bytes from which the maintenance thread is started; 0:
-     *  HEARTH_MAINTENANCE_BYTES_DEFAULT. Less than this may stay for good in an idle process. */
+    /** Bytes obtained from the backings since the maintenance thread last ended (or ever) from which
+     *  it is started; 0: HEARTH_MAINTENANCE_BYTES_DEFAULT. Less than this may stay for good in an idle
+     *  process. */
     size_t maintenance_bytes;
     /** Where execution storage comes from (referenced while in use); NULL: a backing of the
      *  process's default kind for this service's execution arenas alone. */
@@ -152,7 +157,7 @@ struct hearth_service_options {
      *  hearth_service_end_run()) goes back; 0: HEARTH_AGE_RUNS_DEFAULT. */
     uint32_t age_runs;
     /** Retained storage that its arena did not use for this many milliseconds goes back, whatever
-     *  the runs; 0: HEARTH_AGE_MS_DEFAULT. */
+     *  the runs, and within one and a half times as many; 0: HEARTH_AGE_MS_DEFAULT. */
     uint32_t age_ms;
     /** Bound the ceiling by this percentage (1 to 100) of the smallest memory limit of the
      *  process's control groups, read at creation and again by each tick; 0: do not look. Without a
@@ -223,8 +228,8 @@ HEARTH_API enum hearth_status hearth_service_close(struct hearth_service *servic
  * exits or the last reference to the service goes; buffers may be returned to it from anywhere at
  * any time. hearth_exec_destroy(), hearth_exec_detach() and hearth_exec_release_owner() on it are
  * INVALID.
- * Returns CLOSED, NO_MEMORY, BUSY (re-entered from a signal handler during the first call),
- * INVALID.
+ * Returns CLOSED, NO_MEMORY, BUSY (re-entered from a signal handler during the first call, or in the
+ * last round of a thread's exit destructors, after which nobody would detach it), INVALID.
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_service_exec(struct hearth_service *service,
                                                                    struct hearth_exec **arena);
@@ -260,7 +265,7 @@ HEARTH_API enum hearth_status hearth_service_end_run(struct hearth_service *serv
  * pool and the idle caches of other threads, until `goal_bytes` were released (HEARTH_UNBOUNDED:
  * all) or `budget_ns` nanoseconds have passed (0: no bound). Large storage is released in chunks,
  * so the budget is overrun by one chunk or one backing call at most; the goal by less than one
- * buffer.
+ * buffer. The order is exact within one arena, and to a quarter of age_ms between arenas.
  *
  * With a budget other than 0 it does not wait for a grace period: what needs one is left to the
  * next call, and report->more says so.
@@ -268,7 +273,8 @@ HEARTH_API enum hearth_status hearth_service_end_run(struct hearth_service *serv
  * Live and leased buffers are untouched. No alloc or free waits for a trim. Caches that served an
  * operation since the last pass are not visited but asked to give back in slices of their own;
  * their bytes are reported as kept_busy. There is at most one visiting pass per millisecond and
- * service: a trim that finds one running takes what needs no visit.
+ * service. Without a budget a trim waits for the one that runs, and looks twice, a millisecond apart,
+ * so that it knows who is idle; with one it does neither, and says `more` when it cannot know yet.
  *
  * `report` may be NULL; report->size must be set (HEARTH_TRIM_REPORT_INIT), members beyond it are
  * not written. It is also written, as far as the work went, when the answer is BUSY.
@@ -308,7 +314,8 @@ HEARTH_API enum hearth_status hearth_service_set_retention_cap(struct hearth_ser
 /**
  * Change the hard limit on live bytes and its reserve. Buffers already live above a lowered limit
  * stay; new requests are refused until enough were returned. Raising it serves waiters.
- * Returns INVALID (reserve above the limit, or a reserve with HEARTH_UNBOUNDED).
+ * Returns INVALID (reserve above the limit, a reserve with HEARTH_UNBOUNDED, or a service that was
+ * created without a live_limit and so does not count).
  */
 HEARTH_API enum hearth_status hearth_service_set_live_limit(struct hearth_service *service,
                                                             size_t bytes, size_t reserve);
@@ -401,8 +408,9 @@ hearth_service_alloc_bulk(struct hearth_service *service, enum hearth_domain dom
 
 /**
  * Return `count` live buffers of this service, of either domain and of any thread: all or none.
- * Each is claimed before the first one is returned, so one that cannot be returned, or is there
- * twice, leaves all as they were; `bad`, if not NULL, then receives its index.
+ * Each is checked before the first one is returned, so one that cannot be returned, or is there
+ * twice, leaves all as they were; `bad`, if not NULL, then receives its index. Only if another thread
+ * wrongly returns one of them at the same moment the others are returned all the same.
  * Thread: any. Progress: lock-free outside the backing.
  * Returns FOREIGN, STALE, LEASED of the entry at *bad; INVALID for a NULL.
  */
