@@ -200,6 +200,7 @@ static enum hearth_status await_turn(struct hearth__budget *budget, struct heart
             return status;
         }
 #ifdef HEARTH_BROKEN_WAIT_FLAG_LATE
+        HEARTH__PERTURB("budget.room");
         raise_flag(budget);
 #endif
         unlock(budget);
