@@ -158,19 +158,19 @@ static enum hearth_status why_over(const struct hearth__budget *budget,
 {
     if (budget->waiters.closed)
         return HEARTH_CLOSED;
-    return wait->cancelled || is_over(wait) ? HEARTH_TIMEOUT : HEARTH_OK;
+    return wait->ends || is_over(wait) ? HEARTH_TIMEOUT : HEARTH_OK;
 }
 
 /* The first call for a request. */
 static enum hearth_status enter(struct hearth__budget *budget, struct hearth__wait *wait)
 {
-    wait->cancelled = false;
+    wait->ends = false;
     wait->named = false;
     wait->token = hearth__thread_token();
     if (budget->waiters.closed)
         return HEARTH_CLOSED;
     if (hearth__cancels_take(&budget->waiters.cancels, wait->token)) {
-        wait->cancelled = true;
+        wait->ends = true;
         return HEARTH_TIMEOUT;
     }
     join(budget, wait);
@@ -210,7 +210,7 @@ static enum hearth_status await_turn(struct hearth__budget *budget, struct heart
     if (hearth__wait_is(wait, HEARTH__WAIT_TURN))
         return HEARTH_OK;
     hearth__store_relaxed(&wait->state, (uint32_t)HEARTH__WAIT_OUT);
-    return wait->cancelled ? HEARTH_TIMEOUT : HEARTH_CLOSED;
+    return wait->ends ? HEARTH_TIMEOUT : HEARTH_CLOSED;
 }
 
 enum hearth_status hearth__budget_wait(struct hearth__budget *budget, struct hearth__wait *wait)
@@ -229,6 +229,7 @@ enum hearth_status hearth__budget_wait(struct hearth__budget *budget, struct hea
             hearth__waiters_give_turns(budget);
         status = await_turn(budget, wait);
     }
+    wait->cancelled = status == HEARTH_TIMEOUT && wait->ends;
     unlock(budget);
     return status;
 }
@@ -239,9 +240,8 @@ void hearth__budget_wait_end(struct hearth__budget *budget, struct hearth__wait 
     for (struct hearth__wait *ahead = wait->prev; ahead != NULL; ahead = ahead->prev)
         ahead->passed++;
     /* The cancel came too late for this one. */
-    if (wait->cancelled && wait->named)
+    if (wait->ends && wait->named)
         hearth__cancels_add(&budget->waiters.cancels, wait->token);
-    wait->cancelled = false;
     take_out(budget, wait, HEARTH__WAIT_OUT);
     hearth__waiters_give_turns(budget);
     unlock(budget);
@@ -293,7 +293,7 @@ void hearth__budget_cancel(struct hearth__budget *budget, uint64_t token, size_t
         if (token != 0 && wait->token != token)
             continue;
         found = true;
-        wait->cancelled = true;
+        wait->ends = true;
         wait->named |= token != 0;
         count += end_wait(budget, wait);
     }

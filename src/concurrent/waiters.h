@@ -49,6 +49,7 @@ struct hearth__wait {
     uint64_t deadline_ns; /* CLOCK_MONOTONIC; UINT64_MAX: none */
     bool cancelled;       /* why it was TIMEOUT */
 
+    bool ends;               /* by a cancel, if its turn is of no use */
     bool named;              /* the cancel named this thread */
     _Atomic(uint32_t) state; /* enum hearth__wait_state. Writer: under the lock. Slept on */
     uint32_t passed; /* how often later ones, or some who did not wait, were served instead */
@@ -60,7 +61,7 @@ struct hearth__wait {
 
 #define HEARTH__WAIT_INIT(bytes, priority, deadline_ns)                                            \
     {                                                                                              \
-        (bytes), (priority), (deadline_ns), false, false, 0, 0, 0, 0, 0, NULL, NULL                \
+        (bytes), (priority), (deadline_ns), false, false, false, 0, 0, 0, 0, 0, NULL, NULL         \
     }
 
 /* The queue of a budget. Guarded by the lock, but for the atomics. */
