@@ -26,6 +26,7 @@
 #include "concurrent/io.h"
 #include "concurrent/membarrier.h"
 
+#include "core/clock.h"
 #include "core/misuse.h"
 
 #include <stdio.h>
@@ -220,7 +221,7 @@ enum hearth_status hearth_leak_check_end(struct hearth_leak_check *check,
         .check = check,
         .fn = fn,
         .context = context,
-        .now_ns = hearth__debug_now_ns(),
+        .now_ns = hearth__now_ns(),
     };
     (void)hearth__fetch_add_relaxed(&hearth__debug_checks, (uint32_t)-1);
     walk(&listing);

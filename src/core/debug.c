@@ -10,7 +10,6 @@
 #include "core/debug.h"
 
 #include <string.h>
-#include <time.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SHADOW_ASAN 1
@@ -156,11 +155,4 @@ bool hearth__debug_intact(const struct hearth_buf *buf, size_t *at)
         shadow_close(data, capacity);
     *at = i;
     return i == capacity;
-}
-
-uint64_t hearth__debug_now_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }

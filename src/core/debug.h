@@ -86,6 +86,4 @@ bool hearth__site_find(uint32_t index, uint64_t generation, struct hearth__site 
 void hearth__site_text(const struct hearth__site *site, const char *separator, char *text,
                        size_t bytes);
 
-uint64_t hearth__debug_now_ns(void);
-
 #endif

@@ -18,6 +18,7 @@
  */
 #include "core/debug.h"
 
+#include "core/clock.h"
 #include "core/meta.h"
 
 #include <dlfcn.h>
@@ -91,7 +92,7 @@ __attribute__((noinline)) void hearth__site_record(const struct hearth_buf *buf)
     (void)backtrace(frames, HEARTH__SITE_FRAMES + FRAMES_SKIPPED);
     hearth__store_relaxed(&record->generation, 0);
     hearth__store_release(&record->serial, hearth__fetch_add_relaxed(&serials, 1) + 1);
-    hearth__store_release(&record->time_ns, hearth__debug_now_ns());
+    hearth__store_release(&record->time_ns, hearth__now_ns());
     for (size_t i = 0; i < HEARTH__SITE_FRAMES; i++)
         hearth__store_release(&record->frames[i], frames[i + FRAMES_SKIPPED]);
     /* EDGE sites.record, publish: one taking. */

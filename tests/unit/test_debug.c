@@ -5,6 +5,7 @@
 
 #include "concurrent/exec.h"
 #include "concurrent/io.h"
+#include "core/clock.h"
 #include "core/misuse.h"
 #include "support.h"
 
@@ -109,12 +110,12 @@ Test(debug, sites_are_those_of_a_generation)
     struct hearth__site site;
     char text[1024];
     uint64_t serial = hearth__site_serial();
-    uint64_t before = hearth__debug_now_ns();
+    uint64_t before = hearth__now_ns();
     struct hearth_buf *buf = exec_take(arena, 100);
     uint64_t generation = hearth_buf_generation(buf);
     cr_assert(hearth__site_find(buf->index, generation, &site));
     cr_assert_eq(site.serial, serial + 1);
-    cr_assert(site.time_ns >= before && site.time_ns <= hearth__debug_now_ns());
+    cr_assert(site.time_ns >= before && site.time_ns <= hearth__now_ns());
     hearth__site_text(&site, "\n", text, sizeof text);
     cr_assert_not_null(strchr(text, '('), "%s", text);
     cr_assert_not(hearth__site_find(buf->index, generation + 1, &site));
