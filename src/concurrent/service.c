@@ -100,6 +100,7 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     hearth__store_relaxed(&service->holds, 2); /* the users', the I/O arena's */
     hearth__store_relaxed(&service->grown, 0);
     hearth__store_relaxed(&service->runs, 0);
+    hearth__store_relaxed(&service->held, 0);
     hearth__budget_init(&service->budget, &limits, &budget_ops);
     service->passed_ns = 0;
     service->looked_ns = 0;
@@ -253,8 +254,10 @@ void hearth_service_unref(struct hearth_service *service)
     (void)close_once(service);
     struct hearth_io *io = service->io;
     hearth__reclaim_retire(&service->retired);
-    /* Retires the arena, too, and serves both if it may. */
+    /* Retires the arena, too, and serves both if it may; unless somebody else has a reference to it. */
     hearth_io_unref(io);
+    if (hearth__reclaim_pending() && !hearth__io_thread_inside())
+        (void)hearth__reclaim_run();
 }
 
 static void finish(struct hearth_service *service)

@@ -47,6 +47,7 @@ bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadl
     uint64_t before = service->releases.released_bytes;
     bool done = hearth__releases_run(&service->releases, deadline_ns);
     service->unpurged += service->releases.released_bytes - before;
+    hearth__store_relaxed(&service->held, service->releases.held_bytes);
     return done;
 }
 
@@ -110,8 +111,13 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
     bool more = true;
     while (more && goes_on(pass)) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-        if (hearth__exec_begin(arena, "hearth_service_trim") != HEARTH_OK || arena->visited) {
+        if (hearth__exec_begin(arena, "hearth_service_trim") != HEARTH_OK) {
             pass->busy++;
+            return;
+        }
+        if (arena->visited) {
+            hearth__exec_end(arena, &after);
+            count_busy(pass, arena);
             return;
         }
         (void)hearth__exec_drain(arena, HEARTH__VISIT_MOST, &after);
@@ -119,6 +125,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         unsigned count = 0;
         while (count < HEARTH__VISIT_MOST && pass->released + bytes < pass->goal) {
             struct hearth_buf *buf = hearth__exec_store_evict(arena, before);
+            if (buf == NULL && before == UINT64_MAX && hearth__exec_let_go(arena))
+                continue;
             if (buf == NULL)
                 break;
             struct hearth_segment segment;

@@ -42,7 +42,7 @@ void hearth__service_read(const struct hearth_service *service, struct hearth__s
 GETTER(live_bytes, now.live_bytes)
 GETTER(live_capacity, now.live_capacity)
 GETTER(retained_bytes, now.exec_retained + now.io_retained)
-GETTER(footprint, now.footprint + service->releases.held_bytes)
+GETTER(footprint, now.footprint + hearth__load_relaxed(&service->held))
 
 size_t hearth_service_thread_count(const struct hearth_service *service)
 {

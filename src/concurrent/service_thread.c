@@ -44,10 +44,16 @@ bool hearth__service_claim(struct hearth_exec *arena)
     while ((attention & (HEARTH__ATTENTION_DEAD | HEARTH__ATTENTION_GONE)) ==
            HEARTH__ATTENTION_DEAD) {
         HEARTH__PERTURB("service.owner");
+#ifdef HEARTH_BROKEN_TAKE_OVER_RELAXED
+        if (!hearth__cas_weak_relaxed(&arena->section.attention, &attention,
+                                      attention & ~HEARTH__ATTENTION_DEAD))
+            continue;
+#else
         /* EDGE service.owner, observe: everything that the former owner did. */
         if (!hearth__cas_weak_acquire(&arena->section.attention, &attention,
                                       attention & ~HEARTH__ATTENTION_DEAD))
             continue;
+#endif
         uint64_t token = hearth__thread_token();
         (void)hearth__fetch_add_relaxed(&arena->service->holds, 1);
         hearth__store_relaxed(&arena->owner, token);

@@ -59,6 +59,18 @@ static bool age(struct hearth_service *service)
     uint64_t age_ms = hearth__load_relaxed(&service->age_ms);
     uint64_t now = hearth__now_ns();
     hearth__service_look_at_container(service, now);
+    int64_t missing = hearth__budget_missing(&service->budget);
+    if (missing > 0) {
+        /* The ceiling came down, and somebody did not follow yet. */
+        struct hearth__pass over = {
+            .domains = HEARTH_DOMAIN_EXEC | HEARTH_DOMAIN_IO,
+            .goal = hearth__weight_capacity((hearth__weight)missing) + 1,
+            .deadline_ns = now + SLICE_NS,
+        };
+        hearth__service_pass_by_age(service, &over);
+        (void)hearth__service_purge(service);
+        return over.more;
+    }
     if (age_ms == HEARTH_AGE_NEVER)
         return !hearth__service_run_releases(service, now + SLICE_NS);
     struct hearth__pass pass = {
