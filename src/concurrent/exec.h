@@ -372,6 +372,7 @@ static inline struct hearth_buf *hearth__exec_store_evict(struct hearth_exec *ar
 static inline void hearth__exec_store_give(struct hearth_exec *arena, struct hearth_buf *buf)
 {
     arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
+    buf->flags = 0; /* plain paths do not look whether it is known to be zero */
     arena->store->ops->give(arena->store, buf);
 }
 
