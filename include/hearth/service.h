@@ -349,7 +349,8 @@ struct hearth_refusal {
     }
 
 /**
- * Read why this thread's last refusal by `service` happened; all zero when there was none.
+ * Read why this thread's last refusal happened, if it was by `service`; else all zero. Of each thread
+ * the last one is remembered, by whatever service.
  * refusal->size must be set; members beyond it are not written. Thread: any. Progress: wait-free.
  * Returns INVALID.
  */
@@ -393,7 +394,8 @@ hearth_service_prefill(struct hearth_service *service, enum hearth_domain domain
                        const struct hearth_request *request, size_t count, uint32_t flags);
 
 /**
- * Take `count` buffers of one domain, each as described by `request`: all or none. For
+ * Take `count` buffers of one domain, each as described by `request`: all or none (entries
+ * of `bufs` may be NULL then). For
  * HEARTH_DOMAIN_EXEC from the calling thread's arena. A waiting I/O request waits for all of them
  * together and holds none meanwhile.
  *

@@ -133,9 +133,13 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
             overwritten = hearth__exec_overwritten(arena);
     }
     hearth__exec_leave(arena);
+    bool released = after->chain != NULL;
     hearth__exec_release_chain(arena, after);
     /* EDGE section.leave, publish: for a visitor, who comes when both gate and count say so. */
     hearth__store_release(&arena->running, hearth__load_relaxed(&arena->running) - 1);
+    /* Only now: whoever waits for it looks into this arena, too. */
+    if (after->room != 0 || released)
+        hearth__exec_room_give(arena, after->room);
     if (arena->service != NULL)
         hearth__exec_after(arena);
     hearth__exec_report(arena, after);
@@ -202,7 +206,7 @@ static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struc
             hearth__exec_keep(arena, buf, &after);
         else
             hearth__exec_chain_push(&after, buf);
-        hearth__exec_room_give(arena, capacity);
+        after.room += capacity;
     }
     (void)hearth__exec_drain(arena, HEARTH__EXEC_DRAIN_STEP, &after);
     hearth__exec_end(arena, &after);

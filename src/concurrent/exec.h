@@ -106,8 +106,10 @@ struct hearth_exec {
 
     struct hearth_exec *next_in_service; /* writer: the thread that made it, before it is linked */
     struct hearth_exec *next_in_thread;  /* the owner's alone */
-    struct hearth__ages ages;            /* by time; the pass's, as what follows */
-    uint64_t seen_gives;                 /* at the last look */
+    uint32_t orphans;         /* in a forked child: owners that are not there, and their holds */
+    bool orphaned_at_end;     /* and the service was gone */
+    struct hearth__ages ages; /* by time; the pass's, as what follows */
+    uint64_t seen_gives;      /* at the last look */
     uint64_t seen_out;
     uint64_t seen_tick;             /* gives at the look before */
     bool seen_at_work;              /* between the two */
@@ -117,6 +119,8 @@ struct hearth_exec {
     alignas(64) struct hearth__inbox inbox;
     /* Buffers still out after a detach, biased until the detacher has counted: see exec_life.c. */
     _Atomic(uint64_t) outstanding;
+    /* Of a service: its storage is not all home, its owner has it on a list, its service in the registry. */
+    _Atomic(uint32_t) holds;
     _Atomic(uint64_t) misuses;
     _Atomic(hearth__weight) lost; /* in a forked child: with threads that are not there */
 };
@@ -129,12 +133,13 @@ struct hearth__exec_after {
     struct hearth_buf *chain;  /* slots whose storage goes back to the backing, linked by next */
     struct hearth_buf *strays; /* claimed slots of other arenas, linked by inbox_next */
     size_t stale;              /* misuses to report */
-    bool visiting;             /* a visitor's: nothing is evicted to make room for what comes in */
+    size_t room;   /* of the limit on live bytes, to be given once the storage is in its place */
+    bool visiting; /* a visitor's: nothing is evicted to make room for what comes in */
 };
 
 #define HEARTH__EXEC_AFTER_INIT                                                                    \
     {                                                                                              \
-        NULL, NULL, 0, false                                                                       \
+        NULL, NULL, 0, 0, false                                                                    \
     }
 
 static inline void hearth__exec_chain_push(struct hearth__exec_after *after, struct hearth_buf *buf)
@@ -387,6 +392,9 @@ void hearth__exec_meter(struct hearth_exec *arena, bool walk);
 bool hearth__exec_charge(struct hearth_exec *arena, const struct hearth_buf *buf,
                          struct hearth__exec_after *after);
 
+/* Inside: charge for storage of this weight that is about to go to the store; nothing is evicted for it. */
+bool hearth__exec_charge_ahead(struct hearth_exec *arena, int64_t weight);
+
 /* Inside, at the end of an operation, or visiting: surplus credit goes back. */
 void hearth__exec_settle(struct hearth_exec *arena, struct hearth__exec_after *after);
 
@@ -402,7 +410,7 @@ void hearth__exec_set_cap(struct hearth_exec *arena, size_t bytes);
 /* Room for live bytes; true where nothing is limited. */
 static inline bool hearth__exec_room_take(struct hearth_exec *arena, size_t bytes)
 {
-    return arena->budget == NULL ||
+    return arena->budget == NULL || bytes == 0 ||
            hearth__budget_room_take(arena->budget, bytes, HEARTH_PRIORITY_NORMAL);
 }
 
@@ -410,6 +418,13 @@ static inline void hearth__exec_room_give(struct hearth_exec *arena, size_t byte
 {
     if (arena->budget != NULL)
         hearth__budget_room_give(arena->budget, bytes);
+}
+
+/* What was taken for nothing. */
+static inline void hearth__exec_room_undo(struct hearth_exec *arena, size_t bytes)
+{
+    if (arena->budget != NULL)
+        hearth__budget_room_undo(arena->budget, bytes);
 }
 
 /* Outside, before a request fails: whether somebody else gave retained storage back. */
@@ -424,9 +439,9 @@ void hearth__exec_serve(struct hearth_exec *arena, struct hearth__exec_after *af
 /* Outside, after an operation on an arena of a service. */
 void hearth__exec_after(struct hearth_exec *arena);
 
-/* Outside: remember why a request was refused, and answer `status`. */
+/* Outside: remember why a request was refused: by the limit on live bytes, or by the backing. NO_MEMORY. */
 enum hearth_status hearth__exec_refused(struct hearth_exec *arena, const struct hearth__want *want,
-                                        enum hearth_status status);
+                                        bool by_limit);
 
 /* For services: exec_life.c, exec_end.c. */
 
@@ -434,9 +449,8 @@ enum hearth_status hearth__exec_refused(struct hearth_exec *arena, const struct 
 enum hearth_status hearth__exec_make(const struct hearth_exec_options *options, uint32_t debug,
                                      struct hearth_exec **arena);
 
-/* The closer, when the service has no more users: end the arena, or let its owner do it who is inside. Two holds
- * stay, see hearth__exec_came_home(): the owner's and the service's. Returns whether the owner's is the
- * closer's to give up. */
+/* The closer, when the service has no more users: end the arena, or let its owner do it who is inside. The owner's
+ * and the service's holds stay. Returns whether the owner's is the closer's to give up. */
 bool hearth__exec_close(struct hearth_exec *arena);
 
 /* After a visit that met the end of the service: see that somebody ends the arena. */
@@ -445,8 +459,8 @@ void hearth__exec_see_to_end(struct hearth_exec *arena);
 /* The owner, after an operation that met the end of the service: end the arena, unless somebody else does. */
 void hearth__exec_end_own(struct hearth_exec *arena);
 
-/* Give back all and let what is live come home by itself; `holds` more count as buffers. */
-uint64_t hearth__exec_wind_up(struct hearth_exec *arena, uint64_t holds);
+/* Give back all and let what is live come home by itself. Returns how many buffers that is. */
+uint64_t hearth__exec_wind_up(struct hearth_exec *arena);
 
 /* In a forked child: what an operation or a visit by a thread that is not there held is lost. */
 void hearth__exec_lose(struct hearth_exec *arena, bool store_too);
@@ -467,6 +481,9 @@ void hearth__exec_count_given(struct hearth_exec *arena, size_t bytes);
 
 /* One buffer of a detached arena came home; the last one ends the arena. */
 void hearth__exec_came_home(struct hearth_exec *arena);
+
+/* A hold on the core of an arena of a service is given up; the last one pools it. */
+void hearth__exec_drop(struct hearth_exec *arena);
 
 /* Inside the section. What is retained: held and not live. */
 static inline hearth__weight hearth__exec_retained(const struct hearth_exec *arena)

@@ -57,6 +57,13 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
         status = HEARTH_CLOSED;
     } else if (arena->visited) {
         status = hearth__exec_obtain_spare(arena, want, buf);
+        /* More than was asked for. */
+        if (status == HEARTH_OK &&
+            !hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes)) {
+            hearth__exec_empty(arena, *buf);
+            hearth__slots_put(&arena->spare, *buf);
+            status = HEARTH_NO_MEMORY;
+        }
     } else {
         if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
             status = hearth__exec_prepare_aligned(arena);
@@ -87,13 +94,13 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
     bool known_zero = false;
     bool more;
     if (!hearth__exec_room_take(arena, want.bytes))
-        return hearth__exec_refused(arena, &want, HEARTH_NO_MEMORY);
+        return hearth__exec_refused(arena, &want, true);
     enum hearth_status status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
     if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
         status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
     if (status != HEARTH_OK) {
-        hearth__exec_room_give(arena, want.bytes);
-        return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, status) : status;
+        hearth__exec_room_undo(arena, want.bytes);
+        return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, false) : status;
     }
     hearth__debug_taken(hearth__debug_flags(arena->debug), buf, size, zero);
     if (zero && !known_zero)

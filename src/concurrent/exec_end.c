@@ -20,11 +20,11 @@
  * that finds GONE when it lowers. The closer returns while an operation is running, for then the owner comes
  * to its end, looks, and finds the flag down.
  *
- * Holds. The core must stay while the owner's thread has it on its list and while the service has it in its
- * registry: each counts as a buffer that is out (exec_life.c). DEAD and GONE are raised once each, by the
+ * Holds. The core must stay while storage is out, while the owner's thread has it on its list and while the service
+ * has it in its registry. DEAD and GONE are raised once each, by the
  * thread when it gives the arena up and by the closer; whoever comes second gives up the owner's hold.
  *
- * Ordering. section.visit, section.leave, exec.outstanding.
+ * Ordering. section.visit, section.leave, exec.outstanding, exec.holds, service.owner.
  */
 #include "concurrent/exec.h"
 
@@ -33,14 +33,11 @@
 
 #include <sched.h>
 
-/* The owner's and the service's. */
-#define HOLDS 2
-
 /* VISITED is the caller's, and the owner is outside. */
 static void end_now(struct hearth_exec *arena)
 {
     (void)hearth__fetch_or_acq_rel(&arena->section.attention, HEARTH__ATTENTION_ENDED);
-    (void)hearth__exec_wind_up(arena, HOLDS);
+    (void)hearth__exec_wind_up(arena);
 }
 
 void hearth__exec_see_to_end(struct hearth_exec *arena)

@@ -84,6 +84,9 @@ static void join_nothing(struct hearth_exec *core)
     core->runs = 0;
     core->budget = NULL;
     core->service = NULL;
+    hearth__store_relaxed(&core->holds, 3);
+    core->orphans = 0;
+    core->orphaned_at_end = false;
     hearth__ages_init(&core->run_ages);
     hearth__ages_init(&core->ages);
     core->seen_gives = 0;
@@ -146,14 +149,30 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     return HEARTH_OK;
 }
 
-/* Nothing is out and nothing is retained: give the memory back. */
-static void finish(struct hearth_exec *arena)
+static void pool(struct hearth_exec *arena)
 {
-    struct hearth_backing *backing = arena->backing;
     hearth__bins_fini(&arena->bins);
     hearth__slots_release(&arena->spare);
     hearth__slots_release(&arena->slots);
+}
+
+/* Nothing is out and nothing is retained. */
+static void finish(struct hearth_exec *arena)
+{
+    struct hearth_backing *backing = arena->backing;
+    if (arena->service != NULL)
+        hearth__exec_drop(arena);
+    else
+        pool(arena);
     hearth_backing_unref(backing);
+}
+
+void hearth__exec_drop(struct hearth_exec *arena)
+{
+    /* EDGE exec.holds, publish: this thread's use of the core. */
+    /* EDGE exec.holds, observe: everybody's, before it is pooled. */
+    if (hearth__fetch_sub_acq_rel(&arena->holds, 1) == 1)
+        pool(arena);
 }
 
 /* Settle what other threads queued; the arena is the caller's alone. */
@@ -238,15 +257,14 @@ enum hearth_status hearth_exec_destroy(struct hearth_exec *arena)
     return HEARTH_OK;
 }
 
-uint64_t hearth__exec_wind_up(struct hearth_exec *arena, uint64_t holds)
+uint64_t hearth__exec_wind_up(struct hearth_exec *arena)
 {
     give_all_back(arena);
     uint64_t live = live_now(arena);
     /* EDGE exec.outstanding, publish: the end of this thread's work on the arena. */
     /* EDGE exec.outstanding, observe: that of all who came home before. */
-    uint64_t before =
-        hearth__fetch_add_acq_rel(&arena->outstanding, live + holds - OUTSTANDING_BIAS);
-    if (before + live + holds == OUTSTANDING_BIAS)
+    uint64_t before = hearth__fetch_add_acq_rel(&arena->outstanding, live - OUTSTANDING_BIAS);
+    if (before + live == OUTSTANDING_BIAS)
         finish(arena);
     return live;
 }
@@ -257,7 +275,7 @@ enum hearth_status hearth_exec_detach(struct hearth_exec *arena, size_t *outstan
     if (arena != NULL && arena->service != NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, "hearth_exec_detach", NULL);
     if (arena != NULL)
-        live = hearth__exec_wind_up(arena, 0);
+        live = hearth__exec_wind_up(arena);
     if (outstanding != NULL)
         *outstanding = (size_t)live;
     return HEARTH_OK;

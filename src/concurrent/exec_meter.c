@@ -57,8 +57,9 @@ bool hearth__exec_charge(struct hearth_exec *arena, const struct hearth_buf *buf
     arena->charge += got;
     if (got != 0)
         return true;
-    if (after->visiting)
-        return false;
+    if (after->visiting || (int64_t)hearth__load_relaxed(&buf->weight) >
+                               hearth__units(hearth__budget_ceiling(arena->budget)))
+        return false; /* what is larger than the ceiling evicts nobody */
     arena->room_wanted = need;
     if (arena->stored < need)
         return false;
@@ -71,6 +72,16 @@ bool hearth__exec_charge(struct hearth_exec *arena, const struct hearth_buf *buf
         hearth__exec_chain_push(after, victim);
     }
     return true;
+}
+
+bool hearth__exec_charge_ahead(struct hearth_exec *arena, int64_t weight)
+{
+    int64_t need = arena->stored + weight - arena->charge;
+    if (!arena->metering || need <= 0)
+        return true;
+    int64_t got = hearth__budget_charge(arena->budget, need, need);
+    arena->charge += got;
+    return got != 0;
 }
 
 /* Charge for what the store holds, or evict it. */
@@ -191,9 +202,10 @@ void hearth__exec_grew(struct hearth_exec *arena, size_t bytes)
 }
 
 enum hearth_status hearth__exec_refused(struct hearth_exec *arena, const struct hearth__want *want,
-                                        enum hearth_status status)
+                                        bool by_limit)
 {
     if (arena->service != NULL)
-        hearth__service_refused(arena->service, want->bytes, HEARTH_PRIORITY_NORMAL, false);
-    return status;
+        hearth__service_refused(arena->service, want->bytes, HEARTH_PRIORITY_NORMAL,
+                                by_limit || arena->fixed ? 0 : HEARTH__REFUSED_BY_BACKING);
+    return HEARTH_NO_MEMORY;
 }

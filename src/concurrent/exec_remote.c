@@ -11,6 +11,7 @@
  */
 #include "concurrent/exec.h"
 
+#include "concurrent/reclaim.h"
 #include "core/misuse.h"
 #include "core/perturb.h"
 
@@ -85,6 +86,19 @@ static enum hearth_status deliver(struct hearth_buf *buf, const char *call)
     }
 }
 
+static enum hearth_status claim_and_deliver(struct hearth_buf *buf, uint64_t generation,
+                                            const char *call)
+{
+    switch (hearth__inbox_claim(buf, generation)) {
+    case HEARTH__CLAIM_TWIN:
+        return hearth__misuse(HEARTH_STALE, call, hearth_buf_owner(buf), buf);
+    case HEARTH__CLAIM_RIDES:
+        return HEARTH_OK;
+    default:
+        return deliver(buf, call);
+    }
+}
+
 enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct hearth_buf *buf,
                                             uint64_t generation, const char *call)
 {
@@ -94,14 +108,27 @@ enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct he
         return hearth__exec_misuse(arena, hearth__buf_not_live(word), call, buf);
     if (generation != 0 && generation != present)
         return hearth__exec_misuse(arena, HEARTH_STALE, call, buf);
-    switch (hearth__inbox_claim(buf, present)) {
-    case HEARTH__CLAIM_TWIN:
-        return hearth__exec_misuse(arena, HEARTH_STALE, call, buf);
-    case HEARTH__CLAIM_RIDES:
-        return HEARTH_OK;
-    default:
-        return deliver(buf, call);
-    }
+    if (arena->budget == NULL)
+        return claim_and_deliver(buf, present, call);
+    /* What is pending is not live any more: its room is for others, whenever the owner takes it in. The service
+     * may end as soon as the buffer is home, but not within this section, if that saw it open before. */
+    size_t capacity = hearth__buf_capacity(buf);
+    hearth__reclaim_enter();
+    bool open = !hearth__exec_closed(arena);
+    struct hearth__budget *budget = arena->budget;
+    enum hearth_status status = claim_and_deliver(buf, present, call);
+    if (open && status == HEARTH_OK)
+        hearth__budget_room_give(budget, capacity);
+    hearth__reclaim_leave();
+    return status;
+}
+
+/* A wrong return had given it back. */
+static void take_room(struct hearth_exec *arena, size_t capacity)
+{
+    if (arena->budget != NULL && arena->budget->metered)
+        (void)hearth__fetch_sub_acq_rel(&arena->budget->room, hearth__room_units(capacity)
+                                                                  << HEARTH__ROOM_SHIFT);
 }
 
 /* One slot of the backlog. False when it did not come home: stale, or astray. */
@@ -116,20 +143,21 @@ static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf, bool shar
     }
     struct hearth__settled settled = hearth__inbox_settle(buf);
     after->stale += settled.overtaken;
+    if (hearth__unlikely(settled.overtaken != 0))
+        take_room(arena, settled.overtaken * hearth__buf_capacity(buf));
 #ifndef HEARTH_BROKEN_DRAIN_TRUSTS
     if (hearth__load_acquire(&buf->state) != hearth__word(settled.generation, HEARTH__LIVE)) {
         after->stale += 1;
+        take_room(arena, hearth__buf_capacity(buf));
         return false;
     }
 #endif
     hearth__cell_add(&arena->cells.remote_frees, 1);
-    size_t capacity = hearth__buf_capacity(buf);
     hearth__exec_scrub(arena, buf);
     if (hearth__exec_take_back(arena, buf, shared))
         hearth__exec_keep(arena, buf, after);
     else
         hearth__exec_chain_push(after, buf);
-    hearth__exec_room_give(arena, capacity);
     return true;
 }
 

@@ -13,6 +13,8 @@ static void count_resize(struct hearth_exec *arena, struct hearth_buf *buf, size
 {
     struct hearth__exec_cells *cells = &arena->cells;
     size_t old = hearth__load_relaxed(&buf->size);
+    if (hearth__unlikely(size < old && (arena->debug & HEARTH__DEBUG_SCRUB) != 0))
+        memset((char *)hearth__load_relaxed(&buf->data) + size, 0, old - size);
     if (size >= old && arena->visited)
         hearth__exec_count_out_shared(cells, size - old);
     else if (size >= old)
@@ -107,7 +109,7 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
             exchange(arena, buf, spare, size, keep);
         put_spare(arena, spare, spare != &stand_in, &after);
         if (status == HEARTH_OK)
-            hearth__exec_room_give(arena, old);
+            after.room += old;
     }
     *more = after.chain != NULL;
     hearth__exec_end(arena, &after);
@@ -122,16 +124,16 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
     if (!hearth__rounding_want(&arena->rounding, size, buf->alignment_log, &want))
         return HEARTH_OVERFLOW;
     if (!hearth__exec_room_take(arena, want.bytes))
-        return hearth__exec_refused(arena, &want, HEARTH_NO_MEMORY);
+        return hearth__exec_refused(arena, &want, true);
     if (arena->budget != NULL && arena->budget->metered)
         want.last_class = want.size_class; /* whatever is larger may not fit the limit */
     enum hearth_status status = move_once(arena, buf, word, &want, size, keep, &more);
     if (status == HEARTH_NO_MEMORY && more)
         status = move_once(arena, buf, word, &want, size, keep, &more);
     if (status != HEARTH_OK)
-        hearth__exec_room_give(arena, want.bytes);
+        hearth__exec_room_undo(arena, want.bytes);
     if (status == HEARTH_NO_MEMORY)
-        return hearth__exec_refused(arena, &want, status);
+        return hearth__exec_refused(arena, &want, false);
     return status == HEARTH_STALE ? hearth__exec_misuse(arena, status, CALL, buf) : status;
 }
 

@@ -133,6 +133,12 @@ static bool is_above(const struct hearth_exec *arena, size_t cap)
            (int64_t)(hearth__exec_retained(arena) - hearth__weight_of(0, cap / 64 * 64)) > 0;
 }
 
+/* The ceiling came down over what the store holds. */
+static bool is_uncharged(const struct hearth_exec *arena)
+{
+    return arena->metering && arena->stored > arena->charge;
+}
+
 /* What is found changed is told by the owner's next operation. */
 static struct hearth_buf *pop_quarantine(struct hearth_exec *arena)
 {
@@ -151,7 +157,13 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         hearth__exec_meter(arena, true);
     if (arena->service != NULL)
         hearth__exec_take_cap(arena);
-    (void)hearth__exec_drain_visiting(arena, VISIT_DRAIN, after);
+    size_t chained = 0;
+    for (unsigned i = 0; i < VISIT_DRAIN && chained < visit->goal; i++) {
+        const struct hearth_buf *before = after->chain;
+        (void)hearth__exec_drain_visiting(arena, 1, after);
+        for (const struct hearth_buf *buf = after->chain; buf != before; buf = buf->next)
+            chained += hearth__buf_capacity(buf);
+    }
     hearth__exec_settle(arena, after);
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
     while (count < HEARTH__VISIT_MOST) {
@@ -159,8 +171,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         if (buf != NULL)
             after->chain = buf->next;
         else if (bytes < visit->goal)
-            buf =
-                hearth__exec_store_evict(arena, is_above(arena, cap) ? UINT64_MAX : visit->before);
+            buf = hearth__exec_store_evict(
+                arena, is_above(arena, cap) || is_uncharged(arena) ? UINT64_MAX : visit->before);
         if (buf == NULL && bytes < visit->goal && visit->before == UINT64_MAX)
             buf = pop_quarantine(arena);
         if (buf == NULL)

@@ -168,6 +168,7 @@ struct hearth__io_access {
     struct hearth__io_cache *cache; /* NULL: without */
     struct hearth__io_cells *cells; /* without: the ones to count in */
     bool closed;                    /* the arena was closed when the section began */
+    bool reuse_only;                /* no storage is obtained */
     bool filling;                   /* a prefill: storage is obtained whatever the policy */
     bool prepaid;                   /* room for the request was reserved before */
     bool backing_refused;           /* out: why there was NO_MEMORY */
@@ -444,6 +445,19 @@ void hearth__io_count_down(struct hearth__io_access *access, size_t size);
 static inline bool hearth__io_room_take(struct hearth__io_access *access, size_t capacity)
 {
     return hearth__budget_room_take(access->arena->budget, capacity, access->priority);
+}
+
+/* Some more, for a request that has its room: it may not be passed any more. */
+static inline bool hearth__io_room_more(struct hearth__io_access *access, size_t capacity)
+{
+    return capacity == 0 || hearth__budget_room_take(access->arena->budget, capacity,
+                                                     access->priority & ~HEARTH__ROOM_MAY_WAIT);
+}
+
+/* Room that was taken for nothing. */
+static inline void hearth__io_room_undo(struct hearth_io *arena, size_t capacity)
+{
+    hearth__budget_room_undo(arena->budget, capacity);
 }
 
 static inline void hearth__io_room_give(struct hearth_io *arena, size_t capacity)

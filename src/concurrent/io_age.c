@@ -139,6 +139,8 @@ size_t hearth__io_sweep(struct hearth__io_access *access, struct hearth__io_swee
     struct hearth_io *arena = access->arena;
     size_t bytes = 0;
     sweep->more = false;
+    if (sweep->before == UINT64_MAX)
+        hearth__io_let_go(access);
     struct hearth__io_list *aligned = hearth__load_acquire(&arena->aligned);
     for (size_t i = 0; aligned != NULL && i < HEARTH__IO_ALIGNED_SETS * HEARTH__CLASS_COUNT; i++)
         bytes += sweep_list(access, &aligned[i], sweep, bytes);

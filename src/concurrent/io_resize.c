@@ -14,6 +14,8 @@
 static void count_size(struct hearth__io_access *access, struct hearth_buf *buf, size_t size)
 {
     size_t old = hearth__load_relaxed(&buf->size);
+    if (hearth__unlikely(size < old && (access->arena->debug & HEARTH__DEBUG_SCRUB) != 0))
+        memset((char *)hearth__load_relaxed(&buf->data) + size, 0, old - size);
     if (size >= old) {
         HEARTH__IO_COUNT(access, bare_out_size, size - old);
         hearth__io_count_up(access, size - old);
@@ -52,13 +54,18 @@ static enum hearth_status move_to_fresh(struct hearth__io_access *access,
     if (!hearth__io_room_take(access, want->bytes))
         return HEARTH_NO_MEMORY;
     enum hearth_status status = hearth__io_fill(access, want, &stand_in);
+    if (status == HEARTH_OK &&
+        !hearth__io_room_more(access, hearth__buf_capacity(&stand_in) - want->bytes)) {
+        hearth__io_empty(access, &stand_in, false);
+        status = HEARTH_NO_MEMORY;
+    }
     if (status != HEARTH_OK) {
-        hearth__io_room_give(access->arena, want->bytes);
+        hearth__io_room_undo(access->arena, want->bytes);
         return status;
     }
     exchange(access, buf, &stand_in, size, keep);
-    hearth__io_room_give(access->arena, released);
     hearth__io_empty(access, &stand_in, false);
+    hearth__io_room_give(access->arena, released);
     return HEARTH_OK;
 }
 
@@ -79,8 +86,8 @@ static enum hearth_status move(struct hearth_io *arena, struct hearth_buf *buf, 
     if (status == HEARTH_OK) {
         size_t released = hearth__buf_capacity(buf);
         exchange(&access, buf, spare, size, keep);
-        hearth__io_room_give(arena, released);
         hearth__io_keep(&access, spare);
+        hearth__io_room_give(arena, released);
     } else if (status == HEARTH_NO_SLOT) {
         status = move_to_fresh(&access, &want, buf, size, keep);
     }

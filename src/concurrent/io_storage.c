@@ -132,7 +132,7 @@ enum hearth_status hearth__io_fill(struct hearth__io_access *access,
     struct hearth_io *arena = access->arena;
     size_t alignment = (size_t)1 << want->alignment_log;
     struct hearth_segment segment;
-    if (arena->fixed && !access->filling)
+    if ((arena->fixed && !access->filling) || access->reuse_only)
         return HEARTH_NO_MEMORY;
     hearth__io_leave(access);
     enum hearth_status status =
@@ -316,7 +316,7 @@ static bool fits_limit(struct hearth__io_access *access, const struct hearth__wa
                        struct hearth_buf *buf)
 {
     size_t more = hearth__buf_capacity(buf) - want->bytes;
-    if (hearth__io_room_take(access, more))
+    if (access->filling || hearth__io_room_more(access, more))
         return true;
     set_state(buf, RETURNING_BITS);
     if (hearth__io_credit_take(access, hearth__io_credit_of(buf)))
@@ -362,7 +362,7 @@ enum hearth_status hearth__io_obtain(struct hearth__io_access *access,
         return HEARTH_NO_MEMORY;
     status = obtain_within(access, want, state_and_count, buf);
     if (status != HEARTH_OK && !access->prepaid)
-        hearth__io_room_give(arena, want->bytes);
+        hearth__io_room_undo(arena, want->bytes);
     return status;
 }
 
@@ -393,7 +393,8 @@ static bool make_room(struct hearth__io_access *access, size_t capacity, hearth_
 {
     struct hearth_io *arena = access->arena;
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
-    if (capacity > cap) {
+    if (capacity > cap ||
+        (arena->service != NULL && capacity > hearth__budget_ceiling(arena->budget))) {
         HEARTH__IO_COUNT(access, bypasses, 1);
         return false;
     }

@@ -123,6 +123,14 @@ bool hearth__reclaim_pending(void)
     return hearth__load_relaxed(&waiting) != NULL;
 }
 
+bool hearth__reclaim_is_waiting(const struct hearth__retired *retired)
+{
+    const struct hearth__retired *first = hearth__load_relaxed(&waiting);
+    while (first != NULL && first != retired)
+        first = first->next;
+    return first != NULL;
+}
+
 void hearth__reclaim_retire(struct hearth__retired *retired)
 {
     struct hearth__retired *first = hearth__load_relaxed(&waiting);

@@ -27,6 +27,9 @@ struct hearth__retired {
 /* Put on the list of those who wait. Lock-free. */
 void hearth__reclaim_retire(struct hearth__retired *retired);
 
+/* In a forked child, while it has one thread: whether it is on the list. */
+bool hearth__reclaim_is_waiting(const struct hearth__retired *retired);
+
 /* Whether anything waits. Wait-free. */
 bool hearth__reclaim_pending(void);
 

@@ -47,6 +47,8 @@ static enum hearth_status find_backing(struct hearth_backing *given, struct hear
     return hearth__backing_create_default(found);
 }
 
+static void wait_for_nothing(struct hearth__retired *retired);
+static void settle(struct hearth__retired *retired);
 static void wait_for_sections(struct hearth__retired *retired);
 static void complete(struct hearth__retired *retired);
 
@@ -86,6 +88,8 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     service->io_floor = options->io_floor;
     service->maintenance_bytes = options->maintenance_bytes;
     service->retired = (struct hearth__retired){.wait = wait_for_sections, .after = complete};
+    service->forked = (struct hearth__retired){.wait = wait_for_nothing, .after = settle};
+    service->lost_thread = 0;
     hearth__store_relaxed(&service->closed, 0);
     hearth__store_relaxed(&service->raised,
                           metered || debug != 0 || options->ceiling != HEARTH_UNBOUNDED
@@ -102,6 +106,7 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     hearth__store_relaxed(&service->runs, 0);
     hearth__store_relaxed(&service->held, 0);
     hearth__budget_init(&service->budget, &limits, &budget_ops);
+    service->ended = false;
     service->passed_ns = 0;
     service->looked_ns = 0;
     service->unpurged = 0;
@@ -235,10 +240,14 @@ static void complete(struct hearth__retired *retired)
     struct hearth_exec *arena = hearth__service_arenas(service);
     for (; arena != NULL; arena = arena->next_in_service)
         if (hearth__exec_close(arena))
-            hearth__exec_came_home(arena);
+            hearth__exec_drop(arena);
     (void)pthread_mutex_lock(&service->pass);
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
+    /* The arenas keep theirs until the last buffer is home; nobody waits for a thread's exit. */
+    unref_backings(service);
+    service->exec_backing = NULL;
+    service->io_backing = NULL;
     (void)pthread_mutex_unlock(&service->pass);
     hearth__service_let_go(service);
 }
@@ -253,6 +262,10 @@ void hearth_service_unref(struct hearth_service *service)
         return;
     (void)close_once(service);
     struct hearth_io *io = service->io;
+    /* Passes by threads that have a hold only leave the I/O arena alone from here on. */
+    (void)pthread_mutex_lock(&service->pass);
+    service->ended = true;
+    (void)pthread_mutex_unlock(&service->pass);
     hearth__reclaim_retire(&service->retired);
     /* Retires the arena, too, and serves both if it may; unless somebody else has a reference to it. */
     hearth_io_unref(io);
@@ -266,7 +279,7 @@ static void finish(struct hearth_service *service)
     struct hearth_exec *arena = hearth__service_arenas(service);
     for (; arena != NULL; arena = next) {
         next = arena->next_in_service;
-        hearth__exec_came_home(arena);
+        hearth__exec_drop(arena);
     }
     hearth__budget_fini(&service->budget);
     unref_backings(service);
@@ -284,6 +297,24 @@ void hearth__service_let_go(struct hearth_service *service)
         finish(service);
 }
 
+static void wait_for_nothing(struct hearth__retired *retired)
+{
+    (void)retired;
+}
+
+/* In a forked child, later: holds of threads that are not there. */
+static void settle(struct hearth__retired *retired)
+{
+    struct hearth_service *service =
+        (struct hearth_service *)(void *)((char *)retired -
+                                          offsetof(struct hearth_service, forked));
+    (void)hearth__fetch_add_relaxed(&service->holds, 1);
+    for (; service->lost_thread > 0; service->lost_thread--)
+        hearth__service_let_go(service);
+    hearth__service_settle_orphans(service);
+    hearth__service_let_go(service);
+}
+
 /* In a forked child, while there is one thread. */
 static void after_fork(void)
 {
@@ -293,15 +324,23 @@ static void after_fork(void)
             hearth__load_relaxed(&segment->arena) == NULL)
             continue;
         struct hearth_service *service = hearth__segment_core(segment);
-        (void)hearth__fetch_add_relaxed(&service->holds, 1);
+        if (hearth__load_relaxed(&service->holds) == 0)
+            continue; /* somebody who is not here was about to pool it */
+        /* In the middle of a pass: what was on its way to the backings is lost here. */
+        if (pthread_mutex_trylock(&service->pass) != 0) {
+            (void)hearth__fetch_add_relaxed(&service->io->lost_bytes, service->releases.held_bytes);
+            hearth__releases_init(&service->releases);
+            hearth__store_relaxed(&service->held, 0);
+        }
         init_locks(service);
         hearth__budget_after_fork_child(&service->budget);
         if (hearth__load_relaxed(&service->thread) == HEARTH__THREAD_RUNS) {
             hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
-            hearth__service_let_go(service);
+            service->lost_thread++;
         }
         hearth__service_threads_after_fork(service);
-        hearth__service_let_go(service);
+        if (!hearth__reclaim_is_waiting(&service->forked))
+            hearth__reclaim_retire(&service->forked);
     }
 }
 

@@ -26,6 +26,7 @@ struct hearth_service {
     size_t exec_floor, io_floor;
     size_t maintenance_bytes;
     struct hearth__retired retired;
+    struct hearth__retired forked; /* in a child: see after_fork() */
 
     /* Changed seldom. */
 
@@ -48,9 +49,11 @@ struct hearth_service {
     /* One pass over the arenas at a time. Rank: outermost. */
     pthread_mutex_t pass;
     /* Guarded by it. */
-    uint64_t passed_ns; /* when the last pass that looked at threads' activity began */
-    uint64_t looked_ns; /* when the container's limit was read */
-    uint64_t unpurged;  /* bytes given back to the backings since they were purged */
+    bool ended;           /* the last reference is gone */
+    uint64_t passed_ns;   /* when the last pass that looked at threads' activity began */
+    uint64_t looked_ns;   /* when the container's limit was read */
+    uint32_t lost_thread; /* in a forked child: maintenance threads that are not there */
+    uint64_t unpurged;    /* bytes given back to the backings since they were purged */
     struct hearth__releases releases;
 
     /* The maintenance thread: service_tick.c. */
@@ -98,8 +101,10 @@ bool hearth__service_thread_inside(void);
 bool hearth__service_claim(struct hearth_exec *arena);
 void hearth__service_unclaim(struct hearth_exec *arena);
 
-/* In a forked child. */
+/* In a forked child: nothing is called that may take a lock, such as a backing, whose own fork handlers may not
+ * have run yet. What is left to be done comes later. */
 void hearth__service_threads_after_fork(struct hearth_service *service);
+void hearth__service_settle_orphans(struct hearth_service *service);
 
 /* Passes: service_pass.c. */
 
@@ -114,6 +119,7 @@ struct hearth__pass {
     bool visits;          /* threads' caches are visited */
     size_t released;      /* out: bytes, by domain in the next two */
     size_t released_exec, released_io;
+    size_t released_directly;   /* out: the part that never was among the releases */
     size_t busy_bytes;          /* out: retained where the pass was not let in */
     size_t visited, busy;       /* out: caches */
     bool unknown;               /* out: a cache moved since a look that was long ago */

@@ -23,34 +23,42 @@ struct fill {
     struct hearth__want want;
     size_t count;
     bool touch;
-    struct hearth_buf *chain; /* set aside, linked by next */
+    struct hearth_buf *chain;  /* obtained, linked by next */
+    struct hearth_buf *reused; /* was there before */
 };
 
-static void set_aside(struct fill *fill, struct hearth_buf *buf)
+static void set_aside(struct fill *fill, struct hearth_buf **chain, struct hearth_buf *buf)
 {
-    buf->next = fill->chain;
-    fill->chain = buf;
+    buf->next = *chain;
+    *chain = buf;
     fill->count--;
 }
 
 static enum hearth_status collect_exec(struct hearth_exec *arena, struct fill *fill)
 {
+    struct hearth_buf *buf;
+    while (fill->count > 0 && (buf = hearth__exec_store_take(arena, &fill->want)) != NULL)
+        set_aside(fill, &fill->reused, buf);
     while (fill->count > 0) {
-        struct hearth_buf *buf = hearth__exec_store_take(arena, &fill->want);
-        if (buf == NULL) {
-            enum hearth_status status = hearth__exec_obtain(arena, &fill->want, &buf);
-            if (status != HEARTH_OK)
-                return status;
-            if (fill->touch) {
-                hearth__exec_leave(arena);
-                touch(buf);
-                hearth__section_resume(&arena->section);
-            }
+        enum hearth_status status = hearth__exec_obtain(arena, &fill->want, &buf);
+        if (status != HEARTH_OK)
+            return status;
+        if (fill->touch) {
+            hearth__exec_leave(arena);
+            touch(buf);
+            hearth__section_resume(&arena->section);
         }
-        buf->flags = 0;
-        set_aside(fill, buf);
+        set_aside(fill, &fill->chain, buf);
     }
     return HEARTH_OK;
+}
+
+static void give_fresh(struct hearth_exec *arena, struct hearth_buf *buf)
+{
+    hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&arena->cells.gives));
+    hearth__cell_add(&arena->cells.gives, 1);
+    hearth__cell_add(&arena->cells.moves, 1);
+    hearth__exec_store_give(arena, buf);
 }
 
 /* Whether all that is set aside may be kept; it is then in the store, else on its way to the backing. */
@@ -58,18 +66,27 @@ static enum hearth_status keep_exec(struct hearth_exec *arena, struct fill *fill
                                     struct hearth__exec_after *after, enum hearth_status status)
 {
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
-    if (status == HEARTH_OK && hearth__weight_capacity(hearth__exec_retained(arena)) > cap)
+    int64_t weight = 0;
+    for (const struct hearth_buf *buf = fill->chain; buf != NULL; buf = buf->next)
+        weight += (int64_t)hearth__load_relaxed(&buf->weight);
+    for (const struct hearth_buf *buf = fill->reused; buf != NULL; buf = buf->next)
+        weight += (int64_t)hearth__load_relaxed(&buf->weight);
+    if (status == HEARTH_OK && (hearth__weight_capacity(hearth__exec_retained(arena)) > cap ||
+                                !hearth__exec_charge_ahead(arena, weight)))
         status = HEARTH_NO_MEMORY;
     while (fill->chain != NULL) {
         struct hearth_buf *buf = fill->chain;
         fill->chain = buf->next;
-        if (status == HEARTH_OK && !hearth__exec_charge(arena, buf, after))
-            status = HEARTH_NO_MEMORY;
         if (status != HEARTH_OK) {
             hearth__exec_chain_push(after, buf);
             continue;
         }
-        hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&arena->cells.gives));
+        give_fresh(arena, buf);
+    }
+    /* What was there before stays, whatever becomes of the rest. */
+    while (fill->reused != NULL) {
+        struct hearth_buf *buf = fill->reused;
+        fill->reused = buf->next;
         hearth__exec_store_give(arena, buf);
     }
     return status;
@@ -102,9 +119,12 @@ static enum hearth_status prefill_exec(struct hearth_exec *arena, struct fill *f
     return status;
 }
 
-static enum hearth_status collect_io(struct hearth__io_access *access, struct fill *fill)
+/* One after another, from the lists only or from the backing. */
+static enum hearth_status collect_io(struct hearth__io_access *access, struct fill *fill,
+                                     bool reuse)
 {
     static const uint64_t returning = (uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS;
+    access->reuse_only = reuse;
     while (fill->count > 0) {
         struct hearth_buf *buf = NULL;
         enum hearth_status status = access->closed
@@ -112,15 +132,49 @@ static enum hearth_status collect_io(struct hearth__io_access *access, struct fi
                                         : hearth__io_obtain(access, &fill->want, returning, &buf);
         if (status != HEARTH_OK)
             return status;
-        hearth__io_room_give(access->arena, hearth__buf_capacity(buf) - fill->want.bytes);
-        if (fill->touch) {
+        if (fill->touch && !reuse) {
             hearth__io_leave(access);
             touch(buf);
             hearth__io_enter_again(access);
         }
-        set_aside(fill, buf);
+        set_aside(fill, reuse ? &fill->reused : &fill->chain, buf);
     }
     return HEARTH_OK;
+}
+
+/* Credit for a chain; what gets none is given back. False if any was. */
+static bool charge_io(struct hearth__io_access *access, struct hearth_buf **chain, bool wanted)
+{
+    struct hearth_buf *charged = NULL;
+    size_t cap = hearth__load_relaxed(&access->arena->retention_cap);
+    bool all = true;
+    while (*chain != NULL) {
+        struct hearth_buf *buf = *chain;
+        *chain = buf->next;
+        if (!wanted || !all || access->closed || hearth__buf_capacity(buf) > cap ||
+            !hearth__io_credit_take(access, hearth__io_credit_of(buf))) {
+            all = false;
+            hearth__io_empty(access, buf, true);
+            continue;
+        }
+        buf->next = charged;
+        charged = buf;
+    }
+    *chain = charged;
+    return all;
+}
+
+/* Where all threads find it. */
+static void list_io(struct hearth__io_access *access, struct hearth_buf *chain)
+{
+    struct hearth_io *io = access->arena;
+    while (chain != NULL) {
+        struct hearth_buf *buf = chain;
+        chain = buf->next;
+        buf->flags = 0;
+        hearth__store_relaxed(&buf->stamp, hearth__io_stamp(io, access->cache));
+        hearth__io_list_give(io, buf);
+    }
 }
 
 static enum hearth_status prefill_io(struct hearth_io *io, struct fill *fill)
@@ -129,34 +183,22 @@ static enum hearth_status prefill_io(struct hearth_io *io, struct fill *fill)
     hearth__io_enter(io, &access);
     access.filling = true;
     access.prepaid = true; /* nothing becomes live */
-    enum hearth_status status = collect_io(&access, fill);
-    struct hearth_buf *kept = NULL;
-    size_t cap = hearth__load_relaxed(&io->retention_cap);
-    while (fill->chain != NULL) {
-        struct hearth_buf *buf = fill->chain;
-        fill->chain = buf->next;
-        if (status == HEARTH_OK && (access.closed || hearth__buf_capacity(buf) > cap ||
-                                    !hearth__io_credit_take(&access, hearth__io_credit_of(buf))))
-            status = HEARTH_NO_MEMORY;
-        if (status != HEARTH_OK) {
-            hearth__io_empty(&access, buf, true);
-            continue;
-        }
-        buf->next = kept;
-        kept = buf;
-    }
-    while (kept != NULL) {
-        struct hearth_buf *buf = kept;
-        kept = buf->next;
-        buf->flags = 0;
-        if (status == HEARTH_OK) {
-            hearth__store_relaxed(&buf->stamp, hearth__io_stamp(io, access.cache));
-            hearth__io_list_give(io, buf); /* where all threads find it */
-        } else {
+    enum hearth_status status = collect_io(&access, fill, true);
+    if (status == HEARTH_NO_MEMORY || status == HEARTH_NO_SLOT)
+        status = collect_io(&access, fill, false);
+    /* What was there before goes back, if it finds the credit again that it had. */
+    bool kept = charge_io(&access, &fill->reused, true);
+    if (!charge_io(&access, &fill->chain, status == HEARTH_OK && kept) && status == HEARTH_OK) {
+        status = access.closed ? HEARTH_CLOSED : HEARTH_NO_MEMORY;
+        while (fill->chain != NULL) {
+            struct hearth_buf *buf = fill->chain;
+            fill->chain = buf->next;
             hearth__io_credit_give(&access, hearth__io_credit_of(buf));
             hearth__io_empty(&access, buf, true);
         }
     }
+    list_io(&access, fill->reused);
+    list_io(&access, fill->chain);
     hearth__io_leave(&access);
     return status;
 }
@@ -204,14 +246,18 @@ struct bulk {
     struct hearth_lease *leases; /* NULL: bare */
 };
 
+/* Nothing of it is left behind in the caller's array. */
 static void undo(struct hearth_io *io, const struct bulk *bulk, size_t taken)
 {
     while (taken > 0) {
         taken--;
-        if (bulk->leases != NULL)
+        if (bulk->leases != NULL) {
             (void)hearth_lease_release(bulk->leases[taken]);
-        else
+            bulk->leases[taken] = (struct hearth_lease){0};
+        } else {
             (void)hearth_io_free(io, bulk->bufs[taken]);
+            bulk->bufs[taken] = NULL;
+        }
     }
 }
 
@@ -287,8 +333,10 @@ static enum hearth_status bulk_exec(struct hearth_service *service, const struct
         status = hearth_exec_alloc_ex(arena, bulk->request, &bulk->bufs[taken]);
         taken += status == HEARTH_OK;
     }
-    while (status != HEARTH_OK && taken > 0)
+    while (status != HEARTH_OK && taken > 0) {
         (void)hearth_exec_free(arena, bulk->bufs[--taken]);
+        bulk->bufs[taken] = NULL;
+    }
     return status;
 }
 
@@ -331,7 +379,10 @@ static enum hearth_status look_at(const struct hearth_service *service,
     if (!ours)
         return HEARTH_FOREIGN;
     uint64_t word = hearth__load_acquire(&buf->state);
-    return hearth__word_state(word) == HEARTH__LIVE ? HEARTH_OK : hearth__buf_not_live(word);
+    if (hearth__word_state(word) != HEARTH__LIVE)
+        return hearth__buf_not_live(word);
+    bool queued = owner->ops == &hearth__exec_ops && hearth__exec_is_queued(buf);
+    return queued ? HEARTH_STALE : HEARTH_OK;
 }
 
 enum hearth_status hearth_service_free_bulk(struct hearth_service *service,

@@ -48,6 +48,9 @@ bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadl
     bool done = hearth__releases_run(&service->releases, deadline_ns);
     service->unpurged += service->releases.released_bytes - before;
     hearth__store_relaxed(&service->held, service->releases.held_bytes);
+    /* Somebody may wait because the backing refused. */
+    if (service->releases.released_bytes != before)
+        hearth__budget_room_give(&service->budget, 0);
     return done;
 }
 
@@ -95,6 +98,12 @@ static void count_busy(struct hearth__pass *pass, const struct hearth_exec *aren
     pass->busy_bytes += retained_of(arena);
 }
 
+/* Whether returns of others wait to be taken in. */
+static bool is_pending(const struct hearth_exec *arena)
+{
+    return hearth__inbox_waiting(&arena->inbox) || hearth__load_relaxed(&arena->backlog) != NULL;
+}
+
 /* What of an idle arena the pass may take. */
 static uint64_t before_of(const struct hearth_exec *arena, const struct hearth__pass *pass,
                           uint64_t now_ms)
@@ -104,6 +113,20 @@ static uint64_t before_of(const struct hearth_exec *arena, const struct hearth__
     return pass->age_ms == 0 ? UINT64_MAX : hearth__ages_before(&arena->ages, now_ms, pass->age_ms);
 }
 
+/* Take in what others returned, until so many bytes found no place in the arena. Returns those. */
+static size_t drain(struct hearth_exec *arena, size_t goal, struct hearth__exec_after *after)
+{
+    size_t chained = 0;
+    for (unsigned i = 0; i < HEARTH__VISIT_MOST && chained < goal; i++) {
+        const struct hearth_buf *before = after->chain;
+        if (!hearth__exec_drain(arena, 1, after) && after->chain == before)
+            break;
+        for (const struct hearth_buf *buf = after->chain; buf != before; buf = buf->next)
+            chained += hearth__buf_capacity(buf);
+    }
+    return chained;
+}
+
 /* As the owner: a step at a time, each an operation of its own. */
 static void serve_as_owner(struct hearth_service *service, struct hearth_exec *arena,
                            uint64_t before, struct hearth__pass *pass)
@@ -111,6 +134,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
     bool more = true;
     while (more && goes_on(pass)) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+        uint64_t given = hearth__load_relaxed(&arena->cells.given_bytes);
         if (hearth__exec_begin(arena, "hearth_service_trim") != HEARTH_OK) {
             pass->busy++;
             return;
@@ -120,10 +144,10 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
             count_busy(pass, arena);
             return;
         }
-        (void)hearth__exec_drain(arena, HEARTH__VISIT_MOST, &after);
         size_t bytes = 0;
+        size_t chained = drain(arena, pass->goal - pass->released, &after);
         unsigned count = 0;
-        while (count < HEARTH__VISIT_MOST && pass->released + bytes < pass->goal) {
+        while (count < HEARTH__VISIT_MOST && pass->released + chained + bytes < pass->goal) {
             struct hearth_buf *buf = hearth__exec_store_evict(arena, before);
             if (buf == NULL && before == UINT64_MAX && hearth__exec_let_go(arena))
                 continue;
@@ -139,8 +163,11 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         }
         hearth__exec_discharge(arena);
         hearth__exec_end(arena, &after);
-        count_released(pass, true, bytes);
-        more = count == HEARTH__VISIT_MOST;
+        given = hearth__load_relaxed(&arena->cells.given_bytes) - given;
+        count_released(pass, true, (size_t)given);
+        /* What came home above the cap went straight back. */
+        pass->released_directly += (size_t)given - bytes;
+        more = count == HEARTH__VISIT_MOST || (given != 0 && is_pending(arena));
         if (!hearth__service_run_releases(service, pass->deadline_ns))
             pass->more = true;
     }
@@ -149,7 +176,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
 static void serve_dead(struct hearth_service *service, struct hearth_exec *arena, uint64_t before,
                        struct hearth__pass *pass)
 {
-    bool useful = before != 0 || pass->caps || hearth__inbox_waiting(&arena->inbox);
+    bool useful = before != 0 || pass->caps || is_pending(arena);
     if (!useful || !hearth__service_claim(arena))
         return;
     serve_as_owner(service, arena, before, pass);
@@ -237,8 +264,7 @@ static bool sort_out(struct hearth_service *service, struct hearth_exec *arena,
         serve_as_owner(service, arena, before, pass);
         return false;
     }
-    bool waiting =
-        hearth__inbox_waiting(&arena->inbox) || hearth__load_relaxed(&arena->backlog) != NULL;
+    bool waiting = is_pending(arena);
     if (retained_of(arena) == 0 && !waiting && !pass->caps)
         return false;
     if (used || !pass->visits) {
@@ -278,7 +304,7 @@ static void sweep(struct hearth_service *service, uint64_t before, struct hearth
             .releases = &service->releases,
         };
         hearth__io_enter(io, &access);
-        size_t bytes = access.closed ? 0 : hearth__io_sweep(&access, &sweep);
+        size_t bytes = hearth__io_sweep(&access, &sweep);
         hearth__io_leave(&access);
         count_released(pass, false, bytes);
         more = sweep.more && bytes != 0;
@@ -346,13 +372,16 @@ void hearth__service_pass(struct hearth_service *service, struct hearth__pass *p
         if (pass->visits)
             service->passed_ns = now;
     }
+    /* What was taken before and waits is the first to go, and part of the goal. */
+    if (!pass->looked)
+        count_released(pass, true, service->releases.held_bytes);
     if (!hearth__service_run_releases(service, pass->deadline_ns)) {
         pass->more = true;
         return;
     }
     if ((pass->domains & HEARTH_DOMAIN_EXEC) != 0)
         pass_exec(service, &look, pass);
-    if ((pass->domains & HEARTH_DOMAIN_IO) != 0)
+    if ((pass->domains & HEARTH_DOMAIN_IO) != 0 && !service->ended)
         pass_io(service, &look, pass);
     pass->looked = true;
 }

@@ -73,7 +73,7 @@ void hearth__service_unclaim(struct hearth_exec *arena)
     if ((hearth__fetch_or_acq_rel(&arena->section.attention, HEARTH__ATTENTION_DEAD) &
          HEARTH__ATTENTION_GONE) != 0) {
         hearth__exec_see_to_end(arena);
-        hearth__exec_came_home(arena);
+        hearth__exec_drop(arena);
     }
     hearth__service_let_go(service);
 }
@@ -307,15 +307,38 @@ static void orphan(struct hearth_exec *arena)
     bool own = is_own(arena);
     bool visited = (attention & (HEARTH__ATTENTION_VISITED | HEARTH__ATTENTION_ENDED)) ==
                    HEARTH__ATTENTION_VISITED;
+    bool ended = (attention & HEARTH__ATTENTION_ENDED) != 0;
     bool inside = hearth__section_busy(section) || hearth__load_relaxed(&arena->running) != 0;
-    if ((attention & HEARTH__ATTENTION_ENDED) != 0)
-        return; /* wound up, or, if that was going on, lost with all it holds */
-    if ((!own && inside) || (visited && !(own && inside)))
+    /* Wound up already, or, if that was going on, lost with all it holds. */
+    if (!ended && ((!own && inside) || (visited && !(own && inside))))
         hearth__exec_lose(arena, hearth__section_busy(section) || visited);
-    (void)hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
+    if (!ended)
+        (void)hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
     if (own || (attention & HEARTH__ATTENTION_DEAD) != 0)
         return;
-    hearth__service_unclaim(arena);
+    hearth__store_relaxed(&arena->owner, HEARTH__OWNER_POOLED);
+    hearth__section_leave(section, HEARTH__OWNER_POOLED);
+    attention = hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_DEAD);
+    arena->orphans++;
+    if ((attention & HEARTH__ATTENTION_GONE) != 0)
+        arena->orphaned_at_end = true;
+}
+
+void hearth__service_settle_orphans(struct hearth_service *service)
+{
+    size_t holds = 0;
+    struct hearth_exec *arena = hearth__service_arenas(service);
+    for (; arena != NULL; arena = arena->next_in_service) {
+        holds += arena->orphans;
+        arena->orphans = 0;
+        if (!arena->orphaned_at_end)
+            continue;
+        arena->orphaned_at_end = false;
+        hearth__exec_see_to_end(arena);
+        hearth__exec_drop(arena);
+    }
+    for (; holds > 0; holds--)
+        hearth__service_let_go(service);
 }
 
 void hearth__service_threads_after_fork(struct hearth_service *service)

@@ -45,7 +45,8 @@ static void add_up(struct hearth_service *service, const struct hearth__pass *pa
 static void count_released(struct hearth_service *service, const struct hearth__pass *pass,
                            struct hearth_trim_report *report)
 {
-    uint64_t bytes = service->releases.released_bytes - pass->released_at_start;
+    uint64_t bytes =
+        service->releases.released_bytes - pass->released_at_start + pass->released_directly;
     report->kept_unreached += service->releases.held_bytes;
     report->released_bytes = bytes;
     report->released_io_bytes = pass->released_io < bytes ? pass->released_io : bytes;
@@ -212,6 +213,15 @@ static void evict_above_ceiling(struct hearth_service *service)
 {
     size_t ceiling = hearth__budget_ceiling(&service->budget);
     (void)pthread_mutex_lock(&service->pass);
+    /* Whatever the goal: each arena is charged for what it retains, or gives it back. */
+    struct hearth__pass all = {
+        .domains = HEARTH_DOMAIN_EXEC,
+        .goal = SIZE_MAX,
+        .force = true,
+        .caps = true,
+    };
+    hearth__service_pass(service, &all);
+    (void)hearth__service_run_releases(service, 0);
     for (unsigned i = 0; i < 4; i++) {
         struct hearth__service_reading now;
         hearth__service_read(service, &now);
@@ -220,8 +230,7 @@ static void evict_above_ceiling(struct hearth_service *service)
         size_t uncharged = missing <= 0 ? 0 : hearth__weight_capacity((hearth__weight)missing) + 1;
         struct hearth__pass pass = {.domains = BOTH, .force = true};
         pass.goal = excess > uncharged ? excess : uncharged;
-        /* Also without a goal: idle arenas are charged for what they retain. */
-        if (pass.goal == 0 && i > 0)
+        if (pass.goal == 0)
             break;
         hearth__service_pass_by_age(service, &pass);
         (void)hearth__service_run_releases(service, 0);
@@ -288,6 +297,7 @@ enum hearth_status hearth_service_set_ageing(struct hearth_service *service, uin
         return hearth__misuse(HEARTH_INVALID, "hearth_service_set_ageing", NULL, NULL);
     hearth__store_relaxed(&service->age_runs, age_runs == 0 ? HEARTH_AGE_RUNS_DEFAULT : age_runs);
     hearth__store_relaxed(&service->age_ms, age_ms == 0 ? HEARTH_AGE_MS_DEFAULT : age_ms);
+    hearth__service_grew(service, 0); /* there may have been no need of a thread so far */
     hearth__service_wake(service);
     return HEARTH_OK;
 }

@@ -42,12 +42,14 @@ static void discard_chunk(struct hearth__releases *releases, struct hearth__rele
 static void release_first(struct hearth__releases *releases)
 {
     struct hearth__release *release = &releases->waiting[releases->first];
-    size_t length = release->segment.length;
-    hearth__backing_release(release->backing, &release->segment);
+    struct hearth_backing *backing = release->backing;
+    struct hearth_segment segment = release->segment;
+    /* Off the list first: the process may be copied in between, and must not release it twice. */
     releases->first = (releases->first + 1) % HEARTH__RELEASES_MOST;
     releases->count--;
-    releases->held_bytes -= length;
-    releases->released_bytes += length;
+    releases->held_bytes -= segment.length;
+    hearth__backing_release(backing, &segment);
+    releases->released_bytes += segment.length;
 }
 
 bool hearth__releases_run(struct hearth__releases *releases, uint64_t deadline_ns)

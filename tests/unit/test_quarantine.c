@@ -192,7 +192,7 @@ static void free_one(void *argument)
 static void visit(void *argument)
 {
     bool busy;
-    *(size_t *)argument = hearth__exec_visit(arena, SIZE_MAX, &busy);
+    *(size_t *)argument = visit_all(arena, &busy);
     cr_assert_not(busy);
 }
 
