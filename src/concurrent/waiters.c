@@ -21,7 +21,8 @@
  * needs besides room (a slot, a buffer that is large enough, the backing's consent) only its try can tell,
  * so each return is worth one turn, for the first in the queue that fits and was not yet given one since;
  * when its turn ends, whether it was of use or not, the turn goes on to the next. A try that fails
- * gives its room back, and that is no return: waiters do not wake each other in a circle.
+ * gives its room back, and what it had taken; that is no return but for those who tried at the same time,
+ * so waiters do not wake each other in a circle.
  *
  *     OUT --wait--> SLEEPS --serve--> TURN --wait_end--> OUT
  *                     |  ^------wait--/ |
@@ -120,6 +121,7 @@ static void join(struct hearth__budget *budget, struct hearth__wait *wait)
     struct hearth__waiters *waiters = &budget->waiters;
     wait->passed = 0;
     wait->units = 0;
+    wait->failed = 0;
     /* It is owed a turn: what it failed to get may have come back meanwhile. */
     wait->seen = waiters->returns - 1;
     wait->next = NULL;
@@ -181,8 +183,9 @@ static enum hearth_status enter(struct hearth__budget *budget, struct hearth__wa
 static void step_back(struct hearth__budget *budget, struct hearth__wait *wait)
 {
     /* What asks for more than it had was not refused that. */
-    if (hearth__room_units(wait->bytes) != wait->units)
+    if (hearth__room_units(wait->bytes) != wait->asked)
         wait->seen = budget->waiters.returns - 1;
+    wait->failed = ++budget->waiters.clock;
     (void)hearth__budget_room_add(budget, wait->units);
     wait->units = 0;
     budget->waiters.turns--;
@@ -249,13 +252,36 @@ void hearth__budget_wait_end(struct hearth__budget *budget, struct hearth__wait 
 
 /* From outside. */
 
+/* The calling thread's request, if this is its turn. */
+static const struct hearth__wait *own_turn(const struct hearth__waiters *waiters)
+{
+    uint64_t token = hearth__thread_token_peek();
+    const struct hearth__wait *wait = waiters->first;
+    while (wait != NULL && !(wait->token == token && hearth__wait_is(wait, HEARTH__WAIT_TURN)))
+        wait = wait->next;
+    return wait;
+}
+
+/* A try failed half-way and puts back what it took: that is new to those alone who tried meanwhile. */
+static void tell_rivals(struct hearth__waiters *waiters, const struct hearth__wait *own)
+{
+    for (struct hearth__wait *wait = waiters->first; wait != NULL; wait = wait->next) {
+        if (hearth__wait_is(wait, HEARTH__WAIT_SLEEPS) && wait->failed > own->began)
+            wait->seen = waiters->returns - 1;
+    }
+}
+
 void hearth__waiters_serve(struct hearth__budget *budget, bool storage, size_t turns)
 {
-    if (!lock(&budget->waiters)) {
-        hearth__store_relaxed(&budget->waiters.again, 1);
+    struct hearth__waiters *waiters = &budget->waiters;
+    if (!lock(waiters)) {
+        hearth__store_relaxed(&waiters->again, 1);
         return;
     }
-    hearth__waiters_count_return(&budget->waiters, storage, turns);
+    const struct hearth__wait *own = own_turn(waiters);
+    if (own != NULL)
+        tell_rivals(waiters, own);
+    hearth__waiters_count_return(waiters, storage && own == NULL, turns);
     hearth__waiters_give_turns(budget);
     unlock(budget);
 }
@@ -329,6 +355,7 @@ static void reset(struct hearth__waiters *waiters)
     (void)pthread_mutex_init(&waiters->lock, NULL);
     waiters->first = NULL;
     waiters->last = NULL;
+    waiters->clock = 0;
     waiters->turns = 0;
     waiters->turns_most = 0;
     waiters->passes_lent = HEARTH__WAIT_PASSES;

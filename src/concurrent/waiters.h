@@ -54,14 +54,17 @@ struct hearth__wait {
     _Atomic(uint32_t) state; /* enum hearth__wait_state. Writer: under the lock. Slept on */
     uint32_t passed; /* how often later ones, or some who did not wait, were served instead */
     uint64_t units;  /* of room, reserved during a turn */
+    uint64_t asked;  /* units of its last turn */
     uint64_t seen;   /* the last return that it had a turn for */
-    uint64_t token;  /* the thread's */
+    uint64_t began, failed; /* its last turn, by the queue's clock */
+    uint64_t token;         /* the thread's */
     struct hearth__wait *next, *prev;
 };
 
 #define HEARTH__WAIT_INIT(bytes, priority, deadline_ns)                                            \
     {                                                                                              \
-        (bytes), (priority), (deadline_ns), false, false, false, 0, 0, 0, 0, 0, NULL, NULL         \
+        (bytes), (priority), (deadline_ns), false, false, false, 0, 0, 0, 0, 0, 0, 0, 0, NULL,     \
+            NULL                                                                                   \
     }
 
 /* The queue of a budget. Guarded by the lock, but for the atomics. */
@@ -70,6 +73,7 @@ struct hearth__waiters {
     pthread_mutex_t lock;
     struct hearth__wait *first, *last; /* in the order of arrival */
     uint64_t returns;                  /* how often something came back while somebody waited */
+    uint64_t clock;                    /* of turns that begin and fail */
     size_t turns;                      /* waiters that are trying */
     size_t turns_most;                 /* how many may try at once */
     int32_t passes_lent;               /* what `passes` was set to */

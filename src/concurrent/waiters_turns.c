@@ -112,6 +112,8 @@ static bool give_turn(struct hearth__budget *budget, struct walk *walk, struct h
         !hearth__budget_room_reserve(budget, units, wait->priority))
         return false;
     wait->units = units;
+    wait->asked = units;
+    wait->began = ++budget->waiters.clock;
     wait->seen = budget->waiters.returns;
     budget->waiters.turns++;
     walk->given++;

@@ -180,6 +180,27 @@ Test(waiters, a_turn_that_is_no_use_keeps_the_place, .init = open_shared, .fini 
     assert_size(hearth__budget_live_capacity(&budget), 2 * KIB);
 }
 
+Test(waiters, what_a_try_puts_back_is_no_return, .init = open_shared, .fini = close_shared)
+{
+    struct hearth__wait wait =
+        HEARTH__WAIT_INIT(4 * KIB, HEARTH_PRIORITY_NORMAL, hearth__now_ns() + 30 * MILLISECOND);
+    struct waiter rival;
+    size_t tries = 0;
+    assert_ok(hearth__budget_wait(&budget, &wait));
+    start_waiter_for_slots(&rival, KIB);
+    do {
+        tries++;
+        /* Half a bulk, which goes home again. */
+        hearth__budget_room_give(&budget, KIB);
+        wait.units -= hearth__room_units(KIB);
+    } while (hearth__budget_wait(&budget, &wait) == HEARTH_OK);
+    assert_size(tries, 1);
+    await_tries(&rival, 1);
+    put_slot();
+    join_waiter(&rival, HEARTH_OK);
+    assert_size(hearth__budget_live_capacity(&budget), KIB);
+}
+
 Test(waiters, a_cancel_names_one_or_all, .init = open_shared, .fini = close_shared)
 {
     fill(LIMIT);
