@@ -157,7 +157,7 @@ bool hearth__budget_room_reserve(struct hearth__budget *budget, uint64_t units, 
 
 bool hearth__budget_room_take(struct hearth__budget *budget, size_t bytes, uint32_t priority)
 {
-    if (!budget->metered)
+    if (!budget->metered || bytes == 0)
         return true;
     uint64_t units = hearth__room_units(bytes);
     bool polite = (priority & HEARTH__ROOM_MAY_WAIT) != 0;

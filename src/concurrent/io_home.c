@@ -78,6 +78,8 @@ static enum hearth_status wait_and_obtain(struct hearth_io *arena, struct order 
         HEARTH__WAIT_INIT(order->want.bytes, order->priority & HEARTH_PRIORITY_HIGH, deadline_ns);
     enum hearth_status status;
     order->prepaid = true;
+    /* During a turn nobody goes first. */
+    order->priority &= ~HEARTH__ROOM_MAY_WAIT;
     while ((status = hearth__budget_wait(arena->budget, &wait)) == HEARTH_OK) {
         if (obtain_and_count(arena, order, out) == HEARTH_OK) {
             hearth__budget_wait_end(arena->budget, &wait);

@@ -49,22 +49,25 @@ static struct hearth__wait *first_sleeper(const struct hearth__budget *budget)
     return wait;
 }
 
-/* Charge the first waiter with the passes that others used. There are none until they are lent again. */
-static void take_passes_back(struct hearth__budget *budget)
+/* Charge the first waiter with the passes that others used. */
+static void count_passes(struct hearth__budget *budget)
 {
     struct hearth__waiters *waiters = &budget->waiters;
-    int32_t used = waiters->passes_lent - hearth__exchange_acq_rel(&waiters->passes, 0);
+    int32_t left = hearth__load_relaxed(&waiters->passes);
     struct hearth__wait *wait = first_sleeper(budget);
-    if (wait != NULL && used > 0)
-        wait->passed += (uint32_t)used;
+    if (wait != NULL && left < waiters->passes_lent)
+        wait->passed += (uint32_t)(waiters->passes_lent - left);
+    waiters->passes_lent = left;
 }
 
+/* As many as the first waiter has now. By addition: whoever asks meanwhile must not find none. */
 static void lend_passes(struct hearth__budget *budget)
 {
     struct hearth__waiters *waiters = &budget->waiters;
     const struct hearth__wait *wait = first_sleeper(budget);
-    waiters->passes_lent = wait == NULL ? HEARTH__WAIT_PASSES : (int32_t)passes_left(wait);
-    hearth__store_relaxed(&waiters->passes, waiters->passes_lent);
+    int32_t lent = wait == NULL ? HEARTH__WAIT_PASSES : (int32_t)passes_left(wait);
+    (void)hearth__fetch_add_relaxed(&waiters->passes, lent - waiters->passes_lent);
+    waiters->passes_lent = lent;
 }
 
 bool hearth__waiters_pass(struct hearth__waiters *waiters)
@@ -127,7 +130,7 @@ void hearth__waiters_give_turns(struct hearth__budget *budget)
 {
     struct hearth__waiters *waiters = &budget->waiters;
     struct walk walk = {waiters->turns, 0, {SIZE_MAX, SIZE_MAX}};
-    take_passes_back(budget);
+    count_passes(budget);
     for (struct hearth__wait *wait = waiters->first;
          wait != NULL && waiters->turns < waiters->turns_most; wait = wait->next) {
         if (hearth__wait_is(wait, HEARTH__WAIT_TURN))

@@ -88,6 +88,7 @@ Test(waiters, who_may_wait_stays_behind_the_starved, .init = open_shared, .fini 
         hearth__budget_room_give(&budget, KIB);
     }
     cr_assert_not(hearth__budget_room_take(&budget, KIB, polite));
+    cr_assert(hearth__budget_room_take(&budget, 0, polite), "nothing is always there");
     cr_assert(hearth__budget_room_take(&budget, KIB, HEARTH_PRIORITY_NORMAL), "it cannot wait");
     hearth__budget_room_give(&budget, LIMIT / 2);
     join_waiter(&large, HEARTH_OK);
