@@ -34,7 +34,9 @@ bool hearth__cancels_take(struct hearth__cancels *cancels, uint64_t token)
 static void grow(struct hearth__cancels *cancels)
 {
     size_t size = cancels->size * 2;
-    uint64_t *larger = size <= HEARTH__CANCELS_MOST ? malloc(size * sizeof *larger) : NULL;
+    if (size == 0 || size > HEARTH__CANCELS_MOST)
+        return;
+    uint64_t *larger = malloc(size * sizeof *larger);
     if (larger == NULL)
         return;
     memcpy(larger, cancels->tokens, cancels->count * sizeof *larger);
