@@ -330,6 +330,7 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
 struct hearth__visit {
     uint64_t before;                   /* give back what was stamped below */
     size_t goal;                       /* bytes to give back: it stops when there are as many */
+    size_t most;                       /* bytes to give back at most; 0: no bound */
     struct hearth__releases *releases; /* where the storage goes */
     bool busy;                         /* out: the owner was inside, or somebody else visits */
     bool more;                         /* out: there was more than one visit gives back */
@@ -401,6 +402,10 @@ void hearth__exec_settle(struct hearth_exec *arena, struct hearth__exec_after *a
 /* Inside: all credit that the store does not fill goes back. */
 void hearth__exec_discharge(struct hearth_exec *arena);
 
+/* Inside or visiting: the least recently given slot if it is old and, unless `most` is 0, not larger than that. */
+struct hearth_buf *hearth__exec_evict_within(struct hearth_exec *arena, uint64_t before,
+                                             size_t most);
+
 /* Inside or visiting: take over the service's retention cap if it changed. */
 void hearth__exec_take_cap(struct hearth_exec *arena);
 
@@ -464,6 +469,11 @@ uint64_t hearth__exec_wind_up(struct hearth_exec *arena);
 
 /* In a forked child: what an operation or a visit by a thread that is not there held is lost. */
 void hearth__exec_lose(struct hearth_exec *arena, bool store_too);
+
+/* Outside, after an operation failed: whether it met a visitor and is worth another try, after a moment. `tries`
+ * counts from 0. */
+bool hearth__exec_try_again(const struct hearth_exec *arena, enum hearth_status status,
+                            unsigned *tries);
 
 /* Inside: what was put aside while a visitor was there. */
 void hearth__exec_merge(struct hearth_exec *arena);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Execution arena: handing out by the general path, for whatever the plain one in exec.c does not cover. */
 #include "concurrent/exec.h"
+#include "concurrent/service.h"
 
 #include "core/debug.h"
 #include "core/request.h"
@@ -93,9 +94,15 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
     struct hearth_buf *buf = NULL;
     bool known_zero = false;
     bool more;
+    if (arena->service != NULL)
+        hearth__service_note_reclaimed(arena->service, 0);
     if (!hearth__exec_room_take(arena, want.bytes))
         return hearth__exec_refused(arena, &want, true);
-    enum hearth_status status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+    enum hearth_status status;
+    unsigned tries = 0;
+    do {
+        status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+    } while (hearth__exec_try_again(arena, status, &tries));
     if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
         status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
     if (status != HEARTH_OK) {

@@ -148,6 +148,16 @@ void hearth__exec_discharge(struct hearth_exec *arena)
     hearth__budget_refund(arena->budget, surplus);
 }
 
+struct hearth_buf *hearth__exec_evict_within(struct hearth_exec *arena, uint64_t before,
+                                             size_t most)
+{
+    struct hearth_buf *buf = hearth__exec_store_evict(arena, before);
+    if (buf == NULL || most == 0 || hearth__buf_capacity(buf) <= most)
+        return buf;
+    hearth__exec_store_give(arena, buf);
+    return NULL;
+}
+
 void hearth__exec_take_cap(struct hearth_exec *arena)
 {
     if ((hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_CREDIT) == 0)

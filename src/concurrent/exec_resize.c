@@ -127,7 +127,11 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
         return hearth__exec_refused(arena, &want, true);
     if (arena->budget != NULL && arena->budget->metered)
         want.last_class = want.size_class; /* whatever is larger may not fit the limit */
-    enum hearth_status status = move_once(arena, buf, word, &want, size, keep, &more);
+    enum hearth_status status;
+    unsigned tries = 0;
+    do {
+        status = move_once(arena, buf, word, &want, size, keep, &more);
+    } while (hearth__exec_try_again(arena, status, &tries));
     if (status == HEARTH_NO_MEMORY && more)
         status = move_once(arena, buf, word, &want, size, keep, &more);
     if (status != HEARTH_OK)

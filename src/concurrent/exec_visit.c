@@ -24,7 +24,8 @@
  * Cells. The visitor counts what it gives back and takes in in the owner's cells. The owner counts in the same
  * ones only while it is visited, and both do it by read-modify-write then.
  *
- * Progress. Wait-free for the owner but for the backing. The visitor waits for nobody. Ordering: section.visit,
+ * Progress. Wait-free for the owner but for the backing, unless it is about to fail: what it wants may be what the
+ * visitor holds, so it then tries again for a bounded time. The visitor waits for nobody. Ordering: section.visit,
  * section.leave.
  */
 #include "concurrent/exec.h"
@@ -32,10 +33,25 @@
 #include "concurrent/membarrier.h"
 #include "core/perturb.h"
 
+#include <sched.h>
+
+/* A visit lasts microseconds: so many looks see its end. */
+#define TRIES_MOST 1000u
+
 /* Queued returns taken in during one visit. Each may send a slot to the backing, and all find a place. */
 #define VISIT_DRAIN 16u
 static_assert(VISIT_DRAIN < HEARTH__VISIT_MOST, "what was taken in finds a place");
 static_assert(HEARTH__VISIT_MOST <= HEARTH__RELEASES_MOST, "one visit fits the releases");
+
+bool hearth__exec_try_again(const struct hearth_exec *arena, enum hearth_status status,
+                            unsigned *tries)
+{
+    bool failed = status == HEARTH_NO_MEMORY || status == HEARTH_NO_SLOT;
+    if (!failed || !arena->visited || ++*tries > TRIES_MOST)
+        return false;
+    (void)sched_yield();
+    return true;
+}
 
 void hearth__exec_merge(struct hearth_exec *arena)
 {
@@ -56,6 +72,8 @@ enum hearth_status hearth__exec_fill_spare(struct hearth_exec *arena,
                                            const struct hearth__want *want, struct hearth_buf *slot)
 {
     struct hearth_segment segment;
+    if (arena->fixed)
+        return HEARTH_NO_MEMORY; /* and another try without the visitor */
     hearth__exec_leave(arena);
     enum hearth_status status = hearth__backing_acquire(arena->backing, want->bytes,
                                                         (size_t)1 << want->alignment_log, &segment);
@@ -63,6 +81,8 @@ enum hearth_status hearth__exec_fill_spare(struct hearth_exec *arena,
         status = hearth__buf_attach(slot, &segment, want->alignment_log);
         if (status != HEARTH_OK)
             hearth__backing_release(arena->backing, &segment);
+        else
+            hearth__exec_grew(arena, segment.length);
     }
     hearth__section_resume(&arena->section);
     if (status != HEARTH_OK)
@@ -139,6 +159,18 @@ static bool is_uncharged(const struct hearth_exec *arena)
     return arena->metering && arena->stored > arena->charge;
 }
 
+/* The next one to go. What is above a cap or the ceiling goes whatever its age. */
+static struct hearth_buf *take_old(struct hearth_exec *arena, size_t cap, size_t bytes,
+                                   const struct hearth__visit *visit)
+{
+    if (is_above(arena, cap) || is_uncharged(arena))
+        return hearth__exec_store_evict(arena, UINT64_MAX);
+    if (visit->most != 0 && bytes >= visit->most)
+        return NULL;
+    return hearth__exec_evict_within(arena, visit->before,
+                                     visit->most == 0 ? 0 : visit->most - bytes);
+}
+
 /* What is found changed is told by the owner's next operation. */
 static struct hearth_buf *pop_quarantine(struct hearth_exec *arena)
 {
@@ -171,8 +203,7 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         if (buf != NULL)
             after->chain = buf->next;
         else if (bytes < visit->goal)
-            buf = hearth__exec_store_evict(
-                arena, is_above(arena, cap) || is_uncharged(arena) ? UINT64_MAX : visit->before);
+            buf = take_old(arena, cap, bytes, visit);
         if (buf == NULL && bytes < visit->goal && visit->before == UINT64_MAX)
             buf = pop_quarantine(arena);
         if (buf == NULL)

@@ -143,11 +143,14 @@ struct hearth_io {
     struct hearth__budget own;                  /* for an arena of no service */
     struct hearth__ages ages;                   /* by time and by runs; the pass's of its service */
     struct hearth__ages run_ages;
-    uint64_t seen;                        /* of the cells of threads without a cache */
-    uint64_t seen_clock;                  /* at the last look */
-    uint64_t seen_tick;                   /* at the look before */
-    bool seen_at_work;                    /* between the two */
-    _Atomic(uint32_t) detaining;          /* somebody has the quarantine */
+    uint64_t flushed_ms;         /* when threads at work were asked to empty their magazines */
+    size_t sweep_at;             /* where the next sweep goes on: list, */
+    uint32_t sweep_slot;         /* and slot; 0: at its top */
+    uint64_t seen;               /* of the cells of threads without a cache */
+    uint64_t seen_clock;         /* at the last look */
+    uint64_t seen_tick;          /* at the look before */
+    bool seen_at_work;           /* between the two */
+    _Atomic(uint32_t) detaining; /* somebody has the quarantine */
     struct hearth__quarantine quarantine; /* debugging only */
     struct hearth__retired retired;
 };
@@ -316,6 +319,7 @@ void hearth__io_tidy(struct hearth__io_access *access, struct hearth__io_list *l
 struct hearth__io_sweep {
     uint64_t before; /* what is stamped below */
     size_t goal;     /* bytes; it stops when there are as many */
+    size_t most;     /* bytes at most; 0: no bound */
     uint64_t deadline;
     struct hearth__releases *releases;
     bool more; /* out: the releases are full, or the deadline passed */

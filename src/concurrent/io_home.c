@@ -94,6 +94,8 @@ static enum hearth_status obtain_or_wait(struct hearth_io *arena, struct order *
                                          uint64_t deadline_ns, struct hearth_buf **out)
 {
     bool cancelled = false;
+    if (arena->service != NULL)
+        hearth__service_note_reclaimed(arena->service, 0);
     bool may_wait = arena->waits && deadline_ns != HEARTH_NO_WAIT && !order->prepaid;
     if (may_wait)
         order->priority |= HEARTH__ROOM_MAY_WAIT;

@@ -104,7 +104,10 @@ static void join(struct hearth_io *core, size_t live_limit, const struct hearth_
     hearth__ages_init(&core->ages);
     hearth__ages_init(&core->run_ages);
     core->seen = 0;
-    core->seen_clock = 0;
+    core->flushed_ms = 0;
+    core->sweep_at = 0;
+    core->sweep_slot = 0;
+    hearth__store_relaxed(&core->seen_clock, 0);
     core->seen_tick = 0;
     core->seen_at_work = false;
 }

@@ -3,6 +3,7 @@
  * its storage with one that has enough, and keeps its address and generation. While that goes on its word is
  * RETURNING, so that a wrong call of another thread is answered and changes nothing. */
 #include "concurrent/io.h"
+#include "concurrent/service.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -92,6 +93,9 @@ static enum hearth_status move(struct hearth_io *arena, struct hearth_buf *buf, 
         status = move_to_fresh(&access, &want, buf, size, keep);
     }
     hearth__io_leave(&access);
+    if (status == HEARTH_NO_MEMORY && arena->service != NULL)
+        hearth__service_refused(arena->service, want.bytes, HEARTH_PRIORITY_NORMAL,
+                                access.backing_refused ? HEARTH__REFUSED_BY_BACKING : 0);
     return status;
 }
 

@@ -29,8 +29,12 @@ static size_t flush_chain(struct hearth_io *arena, struct hearth_buf *first, uns
 {
     size_t count = 0;
     struct hearth_buf *last = NULL;
+    /* The thread's own clock may be far behind the arena's, and what it stamps would look old. */
+    uint64_t floor = hearth__load_relaxed(&arena->seen_clock);
     for (struct hearth_buf *buf = first; buf != NULL; buf = buf->next, count++) {
         hearth__store_relaxed(&buf->link, buf->next == NULL ? 0 : buf->next->index);
+        if (hearth__load_relaxed(&buf->stamp) < floor)
+            hearth__store_relaxed(&buf->stamp, floor);
         uint64_t generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
         last = buf;
         /* EDGE word.free, publish: the storage and the stamp, and the last use of the payload. */

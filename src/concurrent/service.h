@@ -112,11 +112,14 @@ void hearth__service_settle_orphans(struct hearth_service *service);
 struct hearth__pass {
     uint32_t domains;     /* enum hearth_domain, joined */
     size_t goal;          /* bytes */
+    size_t most;          /* bytes at most, whatever the size of the next one; 0: no bound */
     uint64_t deadline_ns; /* 0: none */
     uint64_t age_ms;      /* what is at least so old; 0: all of idle caches */
     bool force;           /* whatever the owners did lately; they must be outside, that is all */
     bool looked;          /* what the threads do was looked at: goes by that */
+    bool looks;           /* what the threads do is looked at */
     bool visits;          /* threads' caches are visited */
+    bool spare_own;       /* but not the calling thread's */
     size_t released;      /* out: bytes, by domain in the next two */
     size_t released_exec, released_io;
     size_t released_directly;   /* out: the part that never was among the releases */
@@ -139,6 +142,9 @@ bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadl
 
 /* With the pass lock held: purge the backings if anything was given back. Returns bytes. */
 size_t hearth__service_purge(struct hearth_service *service);
+
+/* The calling thread's magazines to the shared lists. */
+void hearth__service_flush_own(struct hearth_io *io);
 
 /* Hooks for the arenas; called outside of sections. */
 

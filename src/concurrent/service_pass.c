@@ -74,7 +74,8 @@ static bool goes_on(struct hearth__pass *pass)
 {
     if (pass->released >= pass->goal || pass->more)
         return false;
-    pass->more = !in_time(pass);
+    /* One step is made in any case. */
+    pass->more = pass->released != 0 && !in_time(pass);
     return !pass->more;
 }
 
@@ -85,6 +86,15 @@ static void count_released(struct hearth__pass *pass, bool exec, size_t bytes)
         pass->released_exec += bytes;
     else
         pass->released_io += bytes;
+}
+
+/* What may still be given back; 0: no bound. */
+static size_t left_of(const struct hearth__pass *pass, size_t bytes)
+{
+    size_t gone = pass->released + bytes;
+    if (pass->most == 0)
+        return 0;
+    return gone < pass->most ? pass->most - gone : 1; /* no buffer is that small */
 }
 
 static size_t retained_of(const struct hearth_exec *arena)
@@ -148,7 +158,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         size_t chained = drain(arena, pass->goal - pass->released, &after);
         unsigned count = 0;
         while (count < HEARTH__VISIT_MOST && pass->released + chained + bytes < pass->goal) {
-            struct hearth_buf *buf = hearth__exec_store_evict(arena, before);
+            struct hearth_buf *buf =
+                hearth__exec_evict_within(arena, before, left_of(pass, chained + bytes));
             if (buf == NULL && before == UINT64_MAX && hearth__exec_let_go(arena))
                 continue;
             if (buf == NULL)
@@ -210,6 +221,29 @@ static void look_at(struct hearth_exec *arena, const struct look *look, uint64_t
     hearth__ages_note(&arena->ages, look->now_ms, gives, age_ms);
 }
 
+/* An arena whose flag is up. What is taken off is given back when no flag is up any more: so once the list of
+ * releases is full the rest has to wait. Whether the arena has to be visited again. */
+static bool serve_raised(struct hearth_service *service, struct hearth_exec *arena, bool apart,
+                         const struct look *look, struct hearth__pass *pass)
+{
+    if (service->releases.count + HEARTH__VISIT_MOST > HEARTH__RELEASES_MOST || !goes_on(pass)) {
+        struct hearth__visit nothing = {.releases = &service->releases};
+        (void)hearth__exec_visit_serve(arena, false, &nothing);
+        return true;
+    }
+    struct hearth__visit visit = {
+        .before = before_of(arena, pass, look->now_ms),
+        .goal = pass->goal - pass->released,
+        .most = left_of(pass, 0),
+        .releases = &service->releases,
+    };
+    count_released(pass, true, hearth__exec_visit_serve(arena, apart, &visit));
+    pass->visited += !visit.busy;
+    if (visit.busy)
+        count_busy(pass, arena);
+    return visit.more;
+}
+
 /* Visits, a batch at a time; each arena until nothing is left to take. */
 static void visit_batch(struct hearth_service *service, struct hearth_exec **arenas, size_t count,
                         const struct look *look, struct hearth__pass *pass)
@@ -226,22 +260,11 @@ static void visit_batch(struct hearth_service *service, struct hearth_exec **are
         HEARTH__PERTURB("section.visit");
         bool apart = raised == 0 || hearth__membarrier();
         count = 0;
-        for (size_t i = 0; i < raised; i++) {
-            bool on = goes_on(pass);
-            struct hearth__visit visit = {
-                .before = on ? before_of(again[i], pass, look->now_ms) : 0,
-                .goal = on ? pass->goal - pass->released : 0,
-                .releases = &service->releases,
-            };
-            count_released(pass, true, hearth__exec_visit_serve(again[i], apart && on, &visit));
-            pass->visited += !visit.busy;
-            if (on && visit.busy)
-                count_busy(pass, again[i]);
-            if (visit.more)
+        for (size_t i = 0; i < raised; i++)
+            if (serve_raised(service, again[i], apart, look, pass))
                 arenas[count++] = again[i];
-            if (!hearth__service_run_releases(service, pass->deadline_ns))
-                pass->more = true;
-        }
+        if (!hearth__service_run_releases(service, pass->deadline_ns))
+            pass->more = true;
     }
 }
 
@@ -252,7 +275,7 @@ static bool sort_out(struct hearth_service *service, struct hearth_exec *arena,
     uint32_t attention = hearth__load_acquire(&arena->section.attention);
     if ((attention & HEARTH__ATTENTION_GONE) != 0)
         return false;
-    if (pass->visits && !pass->looked)
+    if (pass->looks && !pass->looked)
         look_at(arena, look, hearth__load_relaxed(&service->age_ms));
     bool used = arena->seen_at_work && !pass->force;
     uint64_t before = before_of(arena, pass, look->now_ms);
@@ -261,7 +284,8 @@ static bool sort_out(struct hearth_service *service, struct hearth_exec *arena,
         return false;
     }
     if (hearth__load_relaxed(&arena->owner) == hearth__thread_token_peek()) {
-        serve_as_owner(service, arena, before, pass);
+        if (!pass->spare_own)
+            serve_as_owner(service, arena, before, pass);
         return false;
     }
     bool waiting = is_pending(arena);
@@ -300,6 +324,7 @@ static void sweep(struct hearth_service *service, uint64_t before, struct hearth
         struct hearth__io_sweep sweep = {
             .before = before,
             .goal = pass->goal - pass->released,
+            .most = left_of(pass, 0),
             .deadline = pass->deadline_ns,
             .releases = &service->releases,
         };
@@ -313,7 +338,7 @@ static void sweep(struct hearth_service *service, uint64_t before, struct hearth
     }
 }
 
-static void flush_own(struct hearth_io *io)
+void hearth__service_flush_own(struct hearth_io *io)
 {
     struct hearth__io_access access;
     hearth__io_enter(io, &access);
@@ -333,8 +358,8 @@ static void look_at_io(struct hearth_io *io, const struct look *look, uint64_t a
     pass->visited += seen.visited;
     pass->busy += seen.busy;
     io->seen_at_work = seen.busy != 0 || shared;
-    io->seen_tick = io->seen_clock;
-    io->seen_clock = clock;
+    io->seen_tick = hearth__load_relaxed(&io->seen_clock);
+    hearth__store_relaxed(&io->seen_clock, clock);
     hearth__ages_note(&io->ages, look->now_ms, clock, age_ms);
 }
 
@@ -344,15 +369,20 @@ static void pass_io(struct hearth_service *service, const struct look *look,
     struct hearth_io *io = service->io;
     uint64_t age_ms = pass->age_ms;
     if (age_ms == 0)
-        flush_own(io);
-    if (pass->visits && !pass->looked)
+        hearth__service_flush_own(io);
+    if (pass->looks && !pass->looked)
         look_at_io(io, look, hearth__load_relaxed(&service->age_ms), pass);
-    bool used = (io->seen_at_work || !pass->visits) && !pass->force;
+    bool used = io->seen_at_work && !pass->force;
     uint64_t before =
         age_ms == 0 ? UINT64_MAX : hearth__ages_before(&io->ages, look->now_ms, age_ms);
     if (used && before > io->seen_tick)
         before = io->seen_tick;
-    pass->unknown |= used && pass->visits && !look->recent;
+    pass->unknown |= used && !look->recent;
+    if (used && age_ms != 0 && look->now_ms - io->flushed_ms >= age_ms) {
+        /* What threads at work keep in magazines that they do not use. */
+        io->flushed_ms = look->now_ms;
+        hearth__io_alert(io, HEARTH__ATTENTION_FLUSH);
+    }
     sweep(service, before, pass);
     if (used)
         pass->busy_bytes += hearth_io_retained_bytes(io);
@@ -367,9 +397,9 @@ void hearth__service_pass(struct hearth_service *service, struct hearth__pass *p
     };
     if (!pass->looked) {
         /* More often than that it is no look at what they do. */
-        pass->visits =
-            hearth__membarrier_ready() && (pass->force || now - service->passed_ns >= MS);
-        if (pass->visits)
+        pass->looks = pass->force || now - service->passed_ns >= MS;
+        pass->visits = pass->looks && hearth__membarrier_ready();
+        if (pass->looks)
             service->passed_ns = now;
     }
     /* What was taken before and waits is the first to go, and part of the goal. */
@@ -396,6 +426,7 @@ void hearth__service_pass_by_age(struct hearth_service *service, struct hearth__
             if (pass->age_ms <= last || pass->released >= pass->goal || pass->more)
                 break;
             hearth__service_pass(service, pass);
+            pass->visited = 0;
             pass->busy = 0;
             pass->busy_bytes = 0;
         }

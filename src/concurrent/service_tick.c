@@ -154,6 +154,9 @@ enum hearth_status hearth_service_end_run(struct hearth_service *service)
     if (hearth__section_busy(&arena->section) || hearth__load_relaxed(&arena->running) != 0)
         return hearth__exec_busy(arena);
     end_run_exec(service, arena);
+    uint32_t step = hearth__load_relaxed(&service->age_runs) / 4;
+    if (arena->runs % (step == 0 ? 1 : step) == 0)
+        hearth__service_flush_own(service->io); /* its magazines are not seen by the sweep */
     end_run_io(service);
     return HEARTH_OK;
 }

@@ -71,6 +71,7 @@ static void trim_all(struct hearth_service *service, struct hearth__pass *pass)
     if (pass->released < pass->goal && pass->busy != 0) {
         sleep_a_look();
         pass->looked = false;
+        pass->visited = 0;
         pass->busy = 0;
         pass->busy_bytes = 0;
         hearth__service_pass_by_age(service, pass);
@@ -143,9 +144,12 @@ static void take_from(struct hearth_service *service, enum hearth_domain domain,
     if (pass->released >= goal || most == pass->released)
         return;
     pass->domains = domain;
+    pass->looked = false;
     pass->goal = most < goal ? most : goal;
+    pass->most = floor == 0 ? 0 : most;
     hearth__service_pass_by_age(service, pass);
     pass->goal = goal;
+    pass->most = 0;
 }
 
 bool hearth__service_make_room(struct hearth_service *service, enum hearth_domain domain,
@@ -160,6 +164,7 @@ bool hearth__service_make_room(struct hearth_service *service, enum hearth_domai
         size_t batch = hearth__budget_ceiling(&service->budget) / 16;
         pass.goal = bytes > batch ? bytes : batch;
         bool exec = domain == HEARTH_DOMAIN_EXEC;
+        pass.spare_own = exec;
         take_from(service, domain, 0, &pass);
         take_from(service, exec ? HEARTH_DOMAIN_IO : HEARTH_DOMAIN_EXEC,
                   exec ? service->io_floor : service->exec_floor, &pass);
