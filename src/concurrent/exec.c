@@ -125,10 +125,13 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
     struct hearth__overwritten overwritten = {0};
+    int64_t wanted = 0;
     if (!arena->visited) {
         arena->made_seen = arena->slots.made;
         if (arena->service != NULL)
             hearth__exec_serve(arena, after);
+        wanted = arena->room_wanted;
+        arena->room_wanted = 0;
         if (hearth__unlikely(arena->overwritten.buf != NULL))
             overwritten = hearth__exec_overwritten(arena);
     }
@@ -141,7 +144,7 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
     if (after->room != 0 || released)
         hearth__exec_room_give(arena, after->room);
     if (arena->service != NULL)
-        hearth__exec_after(arena);
+        hearth__exec_after(arena, wanted);
     hearth__exec_report(arena, after);
     if (hearth__unlikely(overwritten.buf != NULL))
         hearth__exec_tell_overwritten(arena, &overwritten);

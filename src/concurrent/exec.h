@@ -246,6 +246,9 @@ enum hearth_status hearth__exec_alloc_request(struct hearth_exec *arena,
                                               const struct hearth_request *request,
                                               const char *call, struct hearth_buf **buf);
 
+/* As begin, but not beside a visitor: after a moment, for a visit is short. BUSY after far more than that. */
+enum hearth_status hearth__exec_begin_alone(struct hearth_exec *arena, const char *call);
+
 /* End it: leave the section and do what is left to be done. */
 void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *after);
 
@@ -441,8 +444,8 @@ void hearth__exec_grew(struct hearth_exec *arena, size_t bytes);
 /* Inside, at the end of an operation: a slice of what others asked for. */
 void hearth__exec_serve(struct hearth_exec *arena, struct hearth__exec_after *after);
 
-/* Outside, after an operation on an arena of a service. */
-void hearth__exec_after(struct hearth_exec *arena);
+/* Outside, after an operation on an arena of a service that found no credit for weight `wanted`. */
+void hearth__exec_after(struct hearth_exec *arena, int64_t wanted);
 
 /* Outside: remember why a request was refused: by the limit on live bytes, or by the backing. NO_MEMORY. */
 enum hearth_status hearth__exec_refused(struct hearth_exec *arena, const struct hearth__want *want,
@@ -468,7 +471,7 @@ void hearth__exec_end_own(struct hearth_exec *arena);
 uint64_t hearth__exec_wind_up(struct hearth_exec *arena);
 
 /* In a forked child: what an operation or a visit by a thread that is not there held is lost. */
-void hearth__exec_lose(struct hearth_exec *arena, bool store_too);
+void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too);
 
 /* Outside, after an operation failed: whether it met a visitor and is worth another try, after a moment. `tries`
  * counts from 0. */

@@ -44,10 +44,13 @@ static enum hearth_status obtain_within(struct hearth_exec *arena, const struct 
     return status;
 }
 
+/* Looks for the end of a visit before fresh storage is taken. */
+#define PATIENCE 64u
+
 /* One attempt. *more: storage or slots were still on their way out, so another may do better. */
 static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hearth__want *want,
-                                     size_t size, const char *call, bool *known_zero, bool *more,
-                                     struct hearth_buf **buf)
+                                     size_t size, const char *call, bool spare, bool *known_zero,
+                                     bool *more, struct hearth_buf **buf)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     enum hearth_status status = hearth__exec_begin(arena, call);
@@ -56,6 +59,8 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
         return status;
     if (hearth__exec_closed(arena)) {
         status = HEARTH_CLOSED;
+    } else if (arena->visited && !spare) {
+        status = HEARTH_NO_MEMORY; /* another try, after a moment */
     } else if (arena->visited) {
         status = hearth__exec_obtain_spare(arena, want, buf);
         /* More than was asked for. */
@@ -101,10 +106,10 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
     enum hearth_status status;
     unsigned tries = 0;
     do {
-        status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+        status = alloc_once(arena, &want, size, call, tries >= PATIENCE, &known_zero, &more, &buf);
     } while (hearth__exec_try_again(arena, status, &tries));
     if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
-        status = alloc_once(arena, &want, size, call, &known_zero, &more, &buf);
+        status = alloc_once(arena, &want, size, call, true, &known_zero, &more, &buf);
     if (status != HEARTH_OK) {
         hearth__exec_room_undo(arena, want.bytes);
         return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, false) : status;

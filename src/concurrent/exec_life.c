@@ -202,7 +202,7 @@ static void lists_reset(struct hearth__bins *bins)
         memset(aligned, 0, HEARTH__ALIGNED_SETS * sizeof *aligned);
 }
 
-void hearth__exec_lose(struct hearth_exec *arena, bool store_too)
+void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
 {
     size_t slots = 0;
     size_t bytes = 0;
@@ -217,9 +217,11 @@ void hearth__exec_lose(struct hearth_exec *arena, bool store_too)
     arena->held = hearth__weight_of((size_t)(now.obtained_count - now.given_count),
                                     (size_t)(now.obtained_bytes - now.given_bytes));
     arena->spare_held = 0;
-    arena->visited = false;
     arena->stored = (int64_t)hearth__weight_of(slots, bytes);
-    hearth__store_relaxed(&arena->running, 0);
+    if (!own) {
+        arena->visited = false;
+        hearth__store_relaxed(&arena->running, 0);
+    }
     size_t retained = (size_t)hearth__exec_retained_bytes(&now);
     size_t retained_count = (size_t)hearth__exec_retained_count(&now);
     hearth__store_relaxed(&arena->lost,
@@ -332,13 +334,12 @@ enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *arena, size
 {
     static const char call[] = "hearth_exec_set_retention_cap";
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    enum hearth_status status = hearth__exec_begin(arena, call);
+    enum hearth_status status = hearth__exec_begin_alone(arena, call);
     if (status != HEARTH_OK)
         return status;
     hearth__exec_set_cap(arena, bytes);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
-    if (!arena->visited)
-        hearth__exec_evict_to(arena, bytes, &after);
+    hearth__exec_evict_to(arena, bytes, &after);
     hearth__exec_end(arena, &after);
     hearth__exec_assert(arena);
     return HEARTH_OK;
@@ -353,9 +354,11 @@ enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena)
         return status;
     struct hearth__exec_cells *cells = &arena->cells;
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
-    uint64_t out_size = hearth__load_relaxed(&cells->out_size);
-    hearth__store_relaxed(&cells->peak_at, out_size);
-    hearth__store_relaxed(&cells->peak, out_size - hearth__load_relaxed(&cells->in_size));
+    uint64_t in_size = hearth__load_acquire(&cells->in_size);
+    uint64_t live = hearth__load_relaxed(&cells->out_size) - in_size;
+    /* By as much as the peak moves: a visitor may be adding to both `in_size` and `peak_at`. */
+    (void)hearth__fetch_add_release(&cells->peak_at, live - hearth__load_relaxed(&cells->peak));
+    hearth__store_relaxed(&cells->peak, live);
     hearth__exec_end(arena, &after);
     return HEARTH_OK;
 }

@@ -154,7 +154,8 @@ struct hearth_buf *hearth__exec_evict_within(struct hearth_exec *arena, uint64_t
     struct hearth_buf *buf = hearth__exec_store_evict(arena, before);
     if (buf == NULL || most == 0 || hearth__buf_capacity(buf) <= most)
         return buf;
-    hearth__exec_store_give(arena, buf);
+    arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
+    arena->store->ops->give_back(arena->store, buf);
     return NULL;
 }
 
@@ -187,10 +188,8 @@ void hearth__exec_serve(struct hearth_exec *arena, struct hearth__exec_after *af
     hearth__exec_settle(arena, after);
 }
 
-void hearth__exec_after(struct hearth_exec *arena)
+void hearth__exec_after(struct hearth_exec *arena, int64_t wanted)
 {
-    int64_t wanted = arena->room_wanted;
-    arena->room_wanted = 0;
     if (wanted > 0)
         (void)hearth__service_make_room(arena->service, HEARTH_DOMAIN_EXEC, wanted);
 #ifndef HEARTH_BROKEN_END_UNSEEN

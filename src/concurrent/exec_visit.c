@@ -24,8 +24,8 @@
  * Cells. The visitor counts what it gives back and takes in in the owner's cells. The owner counts in the same
  * ones only while it is visited, and both do it by read-modify-write then.
  *
- * Progress. Wait-free for the owner but for the backing, unless it is about to fail: what it wants may be what the
- * visitor holds, so it then tries again for a bounded time. The visitor waits for nobody. Ordering: section.visit,
+ * Progress. Bounded for the owner: what it wants may be what the visitor holds, so an allocation lets the visitor get
+ * on a few dozen times before it takes fresh storage, and longer before it fails. The visitor waits for nobody. Ordering: section.visit,
  * section.leave.
  */
 #include "concurrent/exec.h"
@@ -42,6 +42,19 @@
 #define VISIT_DRAIN 16u
 static_assert(VISIT_DRAIN < HEARTH__VISIT_MOST, "what was taken in finds a place");
 static_assert(HEARTH__VISIT_MOST <= HEARTH__RELEASES_MOST, "one visit fits the releases");
+
+enum hearth_status hearth__exec_begin_alone(struct hearth_exec *arena, const char *call)
+{
+    for (unsigned i = 0; i < TRIES_MOST; i++) {
+        struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+        enum hearth_status status = hearth__exec_begin(arena, call);
+        if (status != HEARTH_OK || !arena->visited)
+            return status;
+        hearth__exec_end(arena, &after);
+        (void)sched_yield();
+    }
+    return HEARTH_BUSY;
+}
 
 bool hearth__exec_try_again(const struct hearth_exec *arena, enum hearth_status status,
                             unsigned *tries)

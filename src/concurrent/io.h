@@ -507,10 +507,13 @@ enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
                                             const char *call, struct hearth_buf **out,
                                             uint64_t *generation);
 
-/* `prepaid`: the caller has reserved room for the request, as rounded, and keeps it on failure. */
+/* PREPAID: the caller has reserved room for the request, as rounded, and keeps it on failure. POLITE: it will wait
+ * when it is refused, and so stays behind those who wait longest. */
+#define HEARTH__IO_PREPAID 1u
+#define HEARTH__IO_POLITE 2u
 enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
                                          const struct hearth_request *request, bool lease,
-                                         bool prepaid, const char *call, struct hearth_buf **out,
+                                         uint32_t how, const char *call, struct hearth_buf **out,
                                          uint64_t *generation);
 
 /* The segment of a slot of any I/O arena, or NULL. */

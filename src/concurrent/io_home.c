@@ -115,16 +115,16 @@ enum hearth_status hearth__io_alloc_general(struct hearth_io *arena,
                                             const char *call, struct hearth_buf **out,
                                             uint64_t *generation)
 {
-    return hearth__io_alloc_paid(arena, request, lease, false, call, out, generation);
+    return hearth__io_alloc_paid(arena, request, lease, 0, call, out, generation);
 }
 
 enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
                                          const struct hearth_request *request, bool lease,
-                                         bool prepaid, const char *call, struct hearth_buf **out,
+                                         uint32_t how, const char *call, struct hearth_buf **out,
                                          uint64_t *generation)
 {
     unsigned alignment_log;
-    struct order order = {.lease = lease, .prepaid = prepaid};
+    struct order order = {.lease = lease, .prepaid = (how & HEARTH__IO_PREPAID) != 0};
     if (arena == NULL || out == NULL || !hearth__request_alignment(request, &alignment_log))
         return hearth__io_misuse(arena, HEARTH_INVALID, call, NULL);
     if (!hearth__rounding_want(&arena->rounding, request->size, alignment_log, &order.want))
@@ -133,6 +133,8 @@ enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
         return HEARTH_NO_MEMORY;
     order.size = request->size;
     order.priority = request->priority;
+    if ((how & (HEARTH__IO_POLITE | HEARTH__IO_PREPAID)) == HEARTH__IO_POLITE)
+        order.priority |= HEARTH__ROOM_MAY_WAIT;
     struct hearth_buf *buf = NULL;
     enum hearth_status status = obtain_or_wait(arena, &order, request->deadline_ns, &buf);
     if (status != HEARTH_OK)

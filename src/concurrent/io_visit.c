@@ -198,6 +198,8 @@ static void lose(struct hearth__io_cache *cache)
         bytes += ((size_t)magazine->loaded_count + magazine->spare_count) * hearth__class_size(i);
         *magazine = (struct hearth__magazine){.limit = magazine->limit};
     }
+    /* What the cache had not filled; what it had is lost, and stays charged. */
+    hearth__io_credit_return(cache->arena, cache->credit);
     cache->credit = 0;
     (void)hearth__fetch_add_relaxed(&cache->arena->lost_bytes, bytes);
 }

@@ -105,6 +105,7 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     hearth__store_relaxed(&service->grown, 0);
     hearth__store_relaxed(&service->runs, 0);
     hearth__store_relaxed(&service->held, 0);
+    hearth__store_relaxed(&service->holder, 0);
     hearth__budget_init(&service->budget, &limits, &budget_ops);
     service->ended = false;
     service->passed_ns = 0;
@@ -241,14 +242,15 @@ static void complete(struct hearth__retired *retired)
     for (; arena != NULL; arena = arena->next_in_service)
         if (hearth__exec_close(arena))
             hearth__exec_drop(arena);
-    (void)pthread_mutex_lock(&service->pass);
+    bool locked = hearth__service_lock(service);
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
     /* The arenas keep theirs until the last buffer is home; nobody waits for a thread's exit. */
     unref_backings(service);
     service->exec_backing = NULL;
     service->io_backing = NULL;
-    (void)pthread_mutex_unlock(&service->pass);
+    if (locked)
+        hearth__service_unlock(service);
     hearth__service_let_go(service);
 }
 
@@ -263,9 +265,10 @@ void hearth_service_unref(struct hearth_service *service)
     (void)close_once(service);
     struct hearth_io *io = service->io;
     /* Passes by threads that have a hold only leave the I/O arena alone from here on. */
-    (void)pthread_mutex_lock(&service->pass);
+    bool locked = hearth__service_lock(service);
     service->ended = true;
-    (void)pthread_mutex_unlock(&service->pass);
+    if (locked)
+        hearth__service_unlock(service);
     hearth__reclaim_retire(&service->retired);
     /* Retires the arena, too, and serves both if it may; unless somebody else has a reference to it. */
     hearth_io_unref(io);
@@ -308,7 +311,6 @@ static void settle(struct hearth__retired *retired)
     struct hearth_service *service =
         (struct hearth_service *)(void *)((char *)retired -
                                           offsetof(struct hearth_service, forked));
-    (void)hearth__fetch_add_relaxed(&service->holds, 1);
     for (; service->lost_thread > 0; service->lost_thread--)
         hearth__service_let_go(service);
     hearth__service_settle_orphans(service);
@@ -326,21 +328,23 @@ static void after_fork(void)
         struct hearth_service *service = hearth__segment_core(segment);
         if (hearth__load_relaxed(&service->holds) == 0)
             continue; /* somebody who is not here was about to pool it */
-        /* In the middle of a pass: what was on its way to the backings is lost here. */
+        /* In the middle of a pass: what was on its way to the backings is lost here. No arena counts it any more. */
         if (pthread_mutex_trylock(&service->pass) != 0) {
-            (void)hearth__fetch_add_relaxed(&service->io->lost_bytes, service->releases.held_bytes);
             hearth__releases_init(&service->releases);
             hearth__store_relaxed(&service->held, 0);
         }
         init_locks(service);
+        hearth__store_relaxed(&service->holder, 0);
         hearth__budget_after_fork_child(&service->budget);
         if (hearth__load_relaxed(&service->thread) == HEARTH__THREAD_RUNS) {
             hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
             service->lost_thread++;
         }
         hearth__service_threads_after_fork(service);
-        if (!hearth__reclaim_is_waiting(&service->forked))
-            hearth__reclaim_retire(&service->forked);
+        if (hearth__reclaim_is_waiting(&service->forked))
+            continue;
+        (void)hearth__fetch_add_relaxed(&service->holds, 1);
+        hearth__reclaim_retire(&service->forked);
     }
 }
 

@@ -46,8 +46,9 @@ struct hearth_service {
     _Atomic(size_t) held;    /* bytes in `releases` */
     struct hearth__budget budget;
 
-    /* One pass over the arenas at a time. Rank: outermost. */
+    /* One pass over the arenas at a time. Rank: outermost. Through hearth__service_lock() and its like. */
     pthread_mutex_t pass;
+    _Atomic(uint64_t) holder; /* the token of the thread that has it */
     /* Guarded by it. */
     bool ended;           /* the last reference is gone */
     uint64_t passed_ns;   /* when the last pass that looked at threads' activity began */
@@ -125,11 +126,19 @@ struct hearth__pass {
     size_t released_directly;   /* out: the part that never was among the releases */
     size_t busy_bytes;          /* out: retained where the pass was not let in */
     size_t visited, busy;       /* out: caches */
+    bool at_work;               /* out: the I/O arena was used since the last look */
     bool unknown;               /* out: a cache moved since a look that was long ago */
     bool more;                  /* out: the deadline ended it */
     bool caps;                  /* give back what is above the arenas' caps, and nothing else */
     uint64_t released_at_start; /* of the releases */
 };
+
+/* The pass lock. A thread that has it and is called back, by a backing or with a misuse, does not get it: false. */
+bool hearth__service_lock(struct hearth_service *service);
+bool hearth__service_try_lock(struct hearth_service *service);
+/* For a request that is about to fail: for a tenth of a second at most. */
+bool hearth__service_lock_patiently(struct hearth_service *service);
+void hearth__service_unlock(struct hearth_service *service);
 
 /* With the pass lock held. */
 void hearth__service_pass(struct hearth_service *service, struct hearth__pass *pass);

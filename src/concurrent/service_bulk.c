@@ -5,8 +5,6 @@
 #include "core/misuse.h"
 #include "core/request.h"
 
-#include <sched.h>
-
 #define PAGE_BYTES ((size_t)4096)
 
 static void touch(struct hearth_buf *buf)
@@ -96,13 +94,7 @@ static enum hearth_status prefill_exec(struct hearth_exec *arena, struct fill *f
 {
     static const char call[] = "hearth_service_prefill";
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    enum hearth_status status = hearth__exec_begin(arena, call);
-    while (status == HEARTH_OK && arena->visited) {
-        /* A visit is short. */
-        hearth__exec_end(arena, &after);
-        (void)sched_yield();
-        status = hearth__exec_begin(arena, call);
-    }
+    enum hearth_status status = hearth__exec_begin_alone(arena, call);
     if (status != HEARTH_OK)
         return status;
     arena->filling = true;
@@ -266,12 +258,15 @@ static enum hearth_status take_all(struct hearth_io *io, const struct bulk *bulk
                                    size_t *taken)
 {
     struct hearth_request request = *bulk->request;
+    uint32_t how = prepaid ? HEARTH__IO_PREPAID : 0;
+    if (io->waits && request.deadline_ns != HEARTH_NO_WAIT)
+        how |= HEARTH__IO_POLITE;
     request.deadline_ns = HEARTH_NO_WAIT;
     for (size_t i = 0; i < bulk->count; i++) {
         struct hearth_buf *buf;
         uint64_t generation;
-        enum hearth_status status = hearth__io_alloc_paid(io, &request, bulk->leases != NULL,
-                                                          prepaid, bulk->call, &buf, &generation);
+        enum hearth_status status = hearth__io_alloc_paid(io, &request, bulk->leases != NULL, how,
+                                                          bulk->call, &buf, &generation);
         if (status != HEARTH_OK) {
             undo(io, bulk, i);
             *taken = i;

@@ -34,6 +34,8 @@
 #include "core/clock.h"
 #include "core/perturb.h"
 
+#include <time.h>
+
 /* Flags raised for one membarrier. */
 #define BATCH 64u
 
@@ -41,6 +43,49 @@
 #define RECENT_NS ((uint64_t)10000000)
 
 #define MS ((uint64_t)1000000)
+
+/* A request that is about to fail waits so long for a pass that is going on. */
+#define PATIENCE_MS 100
+
+static bool has_lock(const struct hearth_service *service)
+{
+    return hearth__load_relaxed(&service->holder) == hearth__thread_token();
+}
+
+static bool taken(struct hearth_service *service)
+{
+    hearth__store_relaxed(&service->holder, hearth__thread_token());
+    return true;
+}
+
+bool hearth__service_lock(struct hearth_service *service)
+{
+    return !has_lock(service) && pthread_mutex_lock(&service->pass) == 0 && taken(service);
+}
+
+bool hearth__service_try_lock(struct hearth_service *service)
+{
+    return !has_lock(service) && pthread_mutex_trylock(&service->pass) == 0 && taken(service);
+}
+
+bool hearth__service_lock_patiently(struct hearth_service *service)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(PATIENCE_MS * MS);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return !has_lock(service) && pthread_mutex_timedlock(&service->pass, &until) == 0 &&
+           taken(service);
+}
+
+void hearth__service_unlock(struct hearth_service *service)
+{
+    hearth__store_relaxed(&service->holder, 0);
+    (void)pthread_mutex_unlock(&service->pass);
+}
 
 bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadline_ns)
 {
@@ -154,6 +199,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
             count_busy(pass, arena);
             return;
         }
+        /* This is what was asked for. */
+        (void)hearth__fetch_and_acquire(&arena->section.attention, ~HEARTH__ATTENTION_ASKED);
         size_t bytes = 0;
         size_t chained = drain(arena, pass->goal - pass->released, &after);
         unsigned count = 0;
@@ -378,6 +425,7 @@ static void pass_io(struct hearth_service *service, const struct look *look,
     if (used && before > io->seen_tick)
         before = io->seen_tick;
     pass->unknown |= used && !look->recent;
+    pass->at_work |= used;
     if (used && age_ms != 0 && look->now_ms - io->flushed_ms >= age_ms) {
         /* What threads at work keep in magazines that they do not use. */
         io->flushed_ms = look->now_ms;

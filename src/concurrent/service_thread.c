@@ -221,6 +221,8 @@ static __attribute__((noinline)) enum hearth_status exec_slow(struct hearth_serv
     struct hearth_exec *found = search(service);
     enum hearth_status status = found != NULL ? HEARTH_OK : attach(service, &found);
     if (status == HEARTH_OK) {
+        self.current_id = 0; /* for a signal handler that comes in between */
+        hearth__section_barrier();
         self.current = found;
         hearth__section_barrier();
         self.current_id = service->id;
@@ -291,27 +293,20 @@ enum hearth_status hearth_service_detach(struct hearth_service *service)
 
 /* In a forked child. */
 
-static bool is_own(const struct hearth_exec *arena)
-{
-    for (const struct hearth_exec *own = self.list; own != NULL; own = own->next_in_thread)
-        if (own == arena)
-            return true;
-    return false;
-}
-
 /* An arena of a thread that does not exist here, or one that somebody was visiting. */
 static void orphan(struct hearth_exec *arena)
 {
     struct hearth__section *section = &arena->section;
     uint32_t attention = hearth__load_relaxed(&section->attention);
-    bool own = is_own(arena);
-    bool visited = (attention & (HEARTH__ATTENTION_VISITED | HEARTH__ATTENTION_ENDED)) ==
-                   HEARTH__ATTENTION_VISITED;
+    uint64_t owner = hearth__load_relaxed(&arena->owner);
+    bool own = owner == hearth__thread_token_peek();
     bool ended = (attention & HEARTH__ATTENTION_ENDED) != 0;
+    bool visited = !ended && (attention & HEARTH__ATTENTION_VISITED) != 0;
     bool inside = hearth__section_busy(section) || hearth__load_relaxed(&arena->running) != 0;
-    /* Wound up already, or, if that was going on, lost with all it holds. */
-    if (!ended && ((!own && inside) || (visited && !(own && inside))))
-        hearth__exec_lose(arena, hearth__section_busy(section) || visited);
+    /* A visitor that found the owner inside had no part in what the owner was doing; the owner that found a visitor
+     * did. What was wound up already is lost with all it holds if that was going on. */
+    if (own ? visited && (!inside || arena->visited) : !ended && (inside || visited))
+        hearth__exec_lose(arena, own, visited || hearth__section_busy(section));
     if (!ended)
         (void)hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
     if (own || (attention & HEARTH__ATTENTION_DEAD) != 0)
@@ -319,7 +314,8 @@ static void orphan(struct hearth_exec *arena)
     hearth__store_relaxed(&arena->owner, HEARTH__OWNER_POOLED);
     hearth__section_leave(section, HEARTH__OWNER_POOLED);
     attention = hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_DEAD);
-    arena->orphans++;
+    /* In the middle of a claim it had no owner yet, and perhaps no hold: rather one too many than one too few. */
+    arena->orphans += owner != HEARTH__OWNER_POOLED;
     if ((attention & HEARTH__ATTENTION_GONE) != 0)
         arena->orphaned_at_end = true;
 }

@@ -69,8 +69,12 @@ static bool age(struct hearth_service *service)
         };
         hearth__service_pass_by_age(service, &over);
         (void)hearth__service_purge(service);
-        return over.more;
+        if (over.released != 0)
+            return over.more;
     }
+    bool closed = hearth__service_is_closed(service);
+    if (closed)
+        age_ms = 0; /* nothing will be used again */
     if (age_ms == HEARTH_AGE_NEVER)
         return !hearth__service_run_releases(service, now + SLICE_NS);
     struct hearth__pass pass = {
@@ -89,11 +93,11 @@ enum hearth_status hearth_service_tick(struct hearth_service *service)
     if (service == NULL)
         return hearth__misuse(HEARTH_INVALID, "hearth_service_tick", NULL, NULL);
     enum hearth_status status = hearth_io_tick();
-    if (hearth__service_is_closed(service) || pthread_mutex_trylock(&service->pass) != 0)
+    if (!hearth__service_try_lock(service))
         return status;
     if (hearth__now_ns() - service->passed_ns >= MS || service->releases.count != 0)
         (void)age(service);
-    (void)pthread_mutex_unlock(&service->pass);
+    hearth__service_unlock(service);
     return status;
 }
 
@@ -122,7 +126,7 @@ static void end_run_io(struct hearth_service *service)
     uint64_t runs = hearth__fetch_add_relaxed(&service->runs, 1) + 1;
     uint32_t step = age_runs / 4;
     if (age_runs == HEARTH_AGE_NEVER || (step > 1 && runs % step != 0) ||
-        pthread_mutex_trylock(&service->pass) != 0)
+        !hearth__service_try_lock(service))
         return;
     hearth__ages_note(&io->run_ages, runs, hearth__load_relaxed(&io->clock) + 1, age_runs);
     struct hearth__io_sweep sweep = {
@@ -139,7 +143,7 @@ static void end_run_io(struct hearth_service *service)
         hearth__io_leave(&access);
         (void)hearth__service_run_releases(service, sweep.deadline);
     }
-    (void)pthread_mutex_unlock(&service->pass);
+    hearth__service_unlock(service);
 }
 
 enum hearth_status hearth_service_end_run(struct hearth_service *service)
@@ -202,21 +206,26 @@ static void *maintain(void *argument)
 {
     struct hearth_service *service = argument;
     unsigned idle = 0;
+    (void)hearth__exchange_acq_rel(&service->grown, 0);
     while (!hearth__service_is_closed(service) && idle < TICKS_PER_AGE) {
         bool more = false;
         (void)hearth_io_tick();
-        if (pthread_mutex_trylock(&service->pass) == 0) {
+        if (hearth__service_try_lock(service)) {
             more = age(service);
-            (void)pthread_mutex_unlock(&service->pass);
+            hearth__service_unlock(service);
         }
         idle = more || is_needed(service) ? 0 : idle + 1;
         /* Between slices others get their turn. */
         sleep_until(service, hearth__now_ns() + (more ? 1 : period_ms(service)) * MS);
     }
-    hearth__store_relaxed(&service->grown, 0);
     hearth__store_release(&service->thread, HEARTH__THREAD_NONE);
-    /* Whoever obtained storage just now may have seen a thread. */
-    if (!hearth__service_is_closed(service) && is_needed(service))
+    /* Whoever obtained storage just now may have seen a thread. Of the two read-modify-writes one is first: either
+     * this one finds the growth, or the other one's thread finds none. */
+    /* EDGE service.thread, publish: that there is no thread. */
+    uint64_t grown = hearth__exchange_acq_rel(&service->grown, 0);
+    if (!hearth__service_is_closed(service) &&
+        (grown >= service->maintenance_bytes || is_needed(service)) &&
+        (service->flags & HEARTH_SERVICE_NO_THREAD) == 0)
         start_thread(service);
     hearth__service_let_go(service);
     return NULL;
@@ -247,7 +256,8 @@ static void start_thread(struct hearth_service *service)
 
 void hearth__service_grew(struct hearth_service *service, size_t bytes)
 {
-    uint64_t grown = hearth__fetch_add_relaxed(&service->grown, bytes) + bytes;
+    /* EDGE service.thread, observe: whether there is one. */
+    uint64_t grown = hearth__fetch_add_acq_rel(&service->grown, bytes) + bytes;
     if (hearth__likely(grown < service->maintenance_bytes ||
                        hearth__load_relaxed(&service->thread) != HEARTH__THREAD_NONE))
         return;

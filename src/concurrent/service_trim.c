@@ -7,15 +7,11 @@
 #include "core/clock.h"
 #include "core/misuse.h"
 
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #define MS ((uint64_t)1000000)
 #define BOTH ((uint32_t)(HEARTH_DOMAIN_EXEC | HEARTH_DOMAIN_IO))
-
-/* A request that is about to fail waits so long for a pass that is going on. */
-#define PATIENCE_MS 100
 
 static void sleep_a_look(void)
 {
@@ -61,14 +57,15 @@ static void copy_report(const struct hearth_trim_report *made, struct hearth_tri
 }
 
 /* Without a budget: everything within reach, however often it takes to see who is at work. */
-static void trim_all(struct hearth_service *service, struct hearth__pass *pass)
+static bool trim_all(struct hearth_service *service, struct hearth__pass *pass)
 {
-    (void)pthread_mutex_lock(&service->pass);
+    if (!hearth__service_lock(service))
+        return false;
     pass->released_at_start = service->releases.released_bytes;
     if (hearth__now_ns() - service->passed_ns < MS)
         sleep_a_look();
     hearth__service_pass_by_age(service, pass);
-    if (pass->released < pass->goal && pass->busy != 0) {
+    if (pass->released < pass->goal && (pass->busy != 0 || pass->at_work)) {
         sleep_a_look();
         pass->looked = false;
         pass->visited = 0;
@@ -77,12 +74,13 @@ static void trim_all(struct hearth_service *service, struct hearth__pass *pass)
         hearth__service_pass_by_age(service, pass);
     }
     (void)hearth__service_run_releases(service, 0);
+    return true;
 }
 
 /* Within a budget. False when somebody else's pass is going on. */
 static bool trim_slice(struct hearth_service *service, struct hearth__pass *pass)
 {
-    if (pthread_mutex_trylock(&service->pass) != 0)
+    if (!hearth__service_try_lock(service))
         return false;
     pass->released_at_start = service->releases.released_bytes;
     hearth__service_pass_by_age(service, pass);
@@ -101,7 +99,9 @@ enum hearth_status hearth_service_trim(struct hearth_service *service, size_t go
     bool mine = true;
     if (budget_ns == 0) {
         status = hearth_io_tick();
-        trim_all(service, &pass);
+        mine = trim_all(service, &pass);
+        if (!mine)
+            status = HEARTH_BUSY; /* called back from a pass */
     } else {
         made.more = hearth__reclaim_pending() ? 1 : 0;
         /* The other half is for the backing, which gives the pages back in the end. */
@@ -113,7 +113,7 @@ enum hearth_status hearth_service_trim(struct hearth_service *service, size_t go
         made.kept_by_backing = service->unpurged;
         add_up(service, &pass, &made);
         count_released(service, &pass, &made);
-        (void)pthread_mutex_unlock(&service->pass);
+        hearth__service_unlock(service);
     } else {
         add_up(service, &pass, &made);
     }
@@ -156,7 +156,7 @@ bool hearth__service_make_room(struct hearth_service *service, enum hearth_domai
                                int64_t weight)
 {
     struct hearth__pass pass = {.goal = 0};
-    if (hearth__service_is_closed(service) || pthread_mutex_trylock(&service->pass) != 0)
+    if (hearth__service_is_closed(service) || !hearth__service_try_lock(service))
         return false;
     if (hearth__now_ns() - service->passed_ns >= MS) {
         /* Some more than what is asked for, so that the next ones find credit. */
@@ -169,32 +169,19 @@ bool hearth__service_make_room(struct hearth_service *service, enum hearth_domai
         take_from(service, exec ? HEARTH_DOMAIN_IO : HEARTH_DOMAIN_EXEC,
                   exec ? service->io_floor : service->exec_floor, &pass);
     }
-    (void)pthread_mutex_unlock(&service->pass);
+    hearth__service_unlock(service);
     return pass.released != 0;
-}
-
-/* Lock for a request that is about to fail. A signal handler may have interrupted the holder. */
-static bool lock_patiently(struct hearth_service *service)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += PATIENCE_MS * (long)MS;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    return pthread_mutex_timedlock(&service->pass, &until) == 0;
 }
 
 size_t hearth__service_reclaim(struct hearth_service *service)
 {
     struct hearth__pass pass = {.domains = BOTH, .goal = SIZE_MAX, .force = true};
-    if (!lock_patiently(service))
+    if (!hearth__service_lock_patiently(service))
         return 0;
     hearth__service_pass(service, &pass);
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
-    (void)pthread_mutex_unlock(&service->pass);
+    hearth__service_unlock(service);
     hearth__service_note_reclaimed(service, pass.released);
     return pass.released;
 }
@@ -213,11 +200,10 @@ void hearth__service_apply_ceiling(struct hearth_service *service, size_t bytes)
     hearth__io_alert(service->io, HEARTH__ATTENTION_CREDIT);
 }
 
-/* Until what is retained and reachable fits the ceiling. */
+/* Until what is retained and reachable fits the ceiling. With the pass lock held. */
 static void evict_above_ceiling(struct hearth_service *service)
 {
     size_t ceiling = hearth__budget_ceiling(&service->budget);
-    (void)pthread_mutex_lock(&service->pass);
     /* Whatever the goal: each arena is charged for what it retains, or gives it back. */
     struct hearth__pass all = {
         .domains = HEARTH_DOMAIN_EXEC,
@@ -230,7 +216,7 @@ static void evict_above_ceiling(struct hearth_service *service)
     for (unsigned i = 0; i < 4; i++) {
         struct hearth__service_reading now;
         hearth__service_read(service, &now);
-        size_t excess = above(now.exec_retained + now.io_retained - now.lost, ceiling);
+        size_t excess = above(above(now.exec_retained + now.io_retained, now.lost), ceiling);
         int64_t missing = hearth__budget_missing(&service->budget);
         size_t uncharged = missing <= 0 ? 0 : hearth__weight_capacity((hearth__weight)missing) + 1;
         struct hearth__pass pass = {.domains = BOTH, .force = true};
@@ -241,19 +227,23 @@ static void evict_above_ceiling(struct hearth_service *service)
         (void)hearth__service_run_releases(service, 0);
     }
     (void)hearth__service_purge(service);
-    (void)pthread_mutex_unlock(&service->pass);
 }
 
 enum hearth_status hearth_service_set_ceiling(struct hearth_service *service, size_t bytes)
 {
     if (service == NULL)
         return hearth__misuse(HEARTH_INVALID, "hearth_service_set_ceiling", NULL, NULL);
-    if (!hearth__reclaim_may_wait() || hearth__io_thread_inside())
+    if (!hearth__reclaim_may_wait() || hearth__io_thread_inside() || !hearth__service_lock(service))
         return HEARTH_BUSY;
     hearth__store_relaxed(&service->asked_ceiling, bytes);
-    hearth__service_apply_ceiling(service, bytes);
-    if (bytes != HEARTH_UNBOUNDED)
+    service->looked_ns = 0;
+    if (service->ceiling_percent != 0)
+        hearth__service_look_at_container(service, hearth__now_ns());
+    else
+        hearth__service_apply_ceiling(service, bytes);
+    if (hearth__budget_bounded(&service->budget))
         evict_above_ceiling(service);
+    hearth__service_unlock(service);
     return HEARTH_OK;
 }
 
@@ -262,7 +252,7 @@ enum hearth_status hearth_service_set_retention_cap(struct hearth_service *servi
 {
     if (service == NULL || domains == 0 || (domains & ~BOTH) != 0)
         return hearth__misuse(HEARTH_INVALID, "hearth_service_set_retention_cap", NULL, NULL);
-    if (!hearth__reclaim_may_wait() || hearth__io_thread_inside())
+    if (!hearth__reclaim_may_wait() || hearth__io_thread_inside() || !hearth__service_lock(service))
         return HEARTH_BUSY;
     if ((domains & HEARTH_DOMAIN_IO) != 0)
         (void)hearth_io_set_retention_cap(service->io, bytes);
@@ -270,14 +260,13 @@ enum hearth_status hearth_service_set_retention_cap(struct hearth_service *servi
         struct hearth__pass pass = {.domains = HEARTH_DOMAIN_EXEC, .goal = 0, .force = true};
         hearth__store_relaxed(&service->exec_cap, bytes);
         hearth__service_raise(service, HEARTH__ATTENTION_CREDIT);
-        (void)pthread_mutex_lock(&service->pass);
         pass.caps = true;
         pass.goal = SIZE_MAX;
         hearth__service_pass(service, &pass);
         (void)hearth__service_run_releases(service, 0);
         (void)hearth__service_purge(service);
-        (void)pthread_mutex_unlock(&service->pass);
     }
+    hearth__service_unlock(service);
     return HEARTH_OK;
 }
 

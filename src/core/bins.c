@@ -140,6 +140,20 @@ static struct hearth_buf *bins_evict(struct hearth__store *store, uint64_t befor
     return victim;
 }
 
+static void bins_give_back(struct hearth__store *store, struct hearth_buf *buf)
+{
+    struct hearth__bin_set *set = set_of(bins_of(store), buf->alignment_log);
+    struct hearth__bin *bin = &set->bins[buf->size_class];
+    if (bin->newest == NULL) {
+        hearth__bin_push(set, buf);
+        return;
+    }
+    buf->next = NULL;
+    buf->prev = bin->oldest;
+    bin->oldest->next = buf;
+    bin->oldest = buf;
+}
+
 static uint64_t bins_oldest(struct hearth__store *store)
 {
     struct hearth__bin_set *set = NULL;
@@ -172,6 +186,7 @@ const struct hearth__store_ops hearth__bins_ops = {
     .take_largest = bins_take_largest,
     .give = bins_give,
     .evict = bins_evict,
+    .give_back = bins_give_back,
     .oldest = bins_oldest,
     .count = bins_count,
 };

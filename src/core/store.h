@@ -33,6 +33,8 @@ struct hearth__store_ops {
     struct hearth_buf *(*take_largest)(struct hearth__store *store);
     /* Keep a slot whose storage is free. Its stamp is set. O(1). */
     void (*give)(struct hearth__store *store, struct hearth_buf *buf);
+    /* Keep a slot that evict() gave, where it was. O(1). */
+    void (*give_back)(struct hearth__store *store, struct hearth_buf *buf);
     /* Take the least recently given slot off the store if its stamp is below `before` (UINT64_MAX:
      * whatever it is), or NULL. O(classes). */
     struct hearth_buf *(*evict)(struct hearth__store *store, uint64_t before);
