@@ -23,15 +23,15 @@
 #define THREADS_MAX 64
 #define MOVERS 1
 #define SIZE_MOST ((size_t)128 << 10)
-#define CEILING ((size_t)512 << 10)
-#define GRANT ((size_t)32 << 10)
-#define LIMIT ((size_t)1 << 20)
-#define RESERVE ((size_t)256 << 10)
+#define CEILING ((size_t)256 << 10)
+#define GRANT ((size_t)16 << 10)
+#define LIMIT ((size_t)512 << 10)
+#define RESERVE ((size_t)128 << 10)
 #define BULK 3
-#define SMOKE_ROUNDS 2
+#define SMOKE_ROUNDS 4
 #define STOPS 4
 #define STEPS 1500
-#define SMOKE_STEPS 150
+#define SMOKE_STEPS 800
 #define POSSIBLE ((size_t)1 << 40)
 #define PASSES 400            /* until everybody was reached */
 #define DEADLINE_MOST 1000000 /* nanoseconds */
