@@ -180,8 +180,8 @@ static _Noreturn void be_child(struct stress_parcel *kept, struct hearth_exec *a
 {
     struct worker self = {.random = random, .child = true, .arena = arena};
     uint64_t found = stress_found();
-    (void)alarm(
-        CHILD_SECONDS); /* whatever becomes of the parent; but fork() itself may hang, too */
+    /* Whatever becomes of the parent; but fork() itself may hang, too. */
+    (void)alarm(CHILD_SECONDS);
     (void)signal(SIGALRM, SIG_DFL);
     if (random % 4 == 0) /* the first thing a child does may be this */
         (void)stress_service_trim(service, HEARTH_UNBOUNDED, 0, false);
