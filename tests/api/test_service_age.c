@@ -104,7 +104,7 @@ static void finish(void)
 static bool nothing_retained(void *unused)
 {
     (void)unused;
-    return hearth_service_footprint(rig.service) == 0; /* and nothing is on its way */
+    return bank_bytes(&rig.bank) == 0; /* and nothing is on its way */
 }
 
 Test(service_age, without_a_thread_only_ticks_help)
