@@ -58,6 +58,7 @@ bool stress_marked(const void *data, size_t size, uint64_t tag);
  * is overwritten then, so that who still uses it finds a wrong pattern. Zero-initialise it. */
 struct stress_lender {
     _Atomic(uint64_t) acquires, releases, destroys;
+    _Atomic(bool) child; /* set in a forked child: not all has to come back */
 };
 
 struct hearth_backing *stress_lender_open(struct stress_lender *lender);

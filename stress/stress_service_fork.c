@@ -175,11 +175,14 @@ static void *work(void *argument)
     return NULL;
 }
 
+static struct stress_lender lender;
+
 static _Noreturn void be_child(struct stress_parcel *kept, struct hearth_exec *arena,
                                uint64_t random)
 {
     struct worker self = {.random = random, .child = true, .arena = arena};
     uint64_t found = stress_found();
+    atomic_store_explicit(&lender.child, true, memory_order_relaxed);
     /* Whatever becomes of the parent; but fork() itself may hang, too. */
     (void)alarm(CHILD_SECONDS);
     (void)signal(SIGALRM, SIG_DFL);
@@ -268,7 +271,6 @@ int main(int argc, char **argv)
 {
     pthread_t threads[THREADS_MAX] = {0};
     struct worker workers[THREADS_MAX] = {{.random = 0}};
-    struct stress_lender lender = {0};
     uint64_t operations = 0;
     options = stress_parse(argc, argv, "stress_service_fork", 4);
     service = stress_service_open(LENDER(&lender), some_options());

@@ -12,6 +12,7 @@
 #include "concurrent/exec.h"
 
 #include "concurrent/reclaim.h"
+#include "concurrent/service.h"
 #include "core/misuse.h"
 #include "core/perturb.h"
 
@@ -99,6 +100,22 @@ static enum hearth_status claim_and_deliver(struct hearth_buf *buf, uint64_t gen
     }
 }
 
+/* The arena's service if it counts what is live, with a hold on it: it may end as soon as the buffer is home. It
+ * cannot within a section that saw it open. The caller has a right to a live buffer, so the arena is there. */
+static struct hearth_service *hold_for_room(struct hearth_exec *arena)
+{
+    struct hearth_service *service = arena->service;
+    if (hearth__likely(service == NULL))
+        return NULL;
+    hearth__reclaim_enter();
+    if (!hearth__exec_closed(arena) && service->budget.metered)
+        (void)hearth__fetch_add_relaxed(&service->holds, 1);
+    else
+        service = NULL;
+    hearth__reclaim_leave();
+    return service;
+}
+
 enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct hearth_buf *buf,
                                             uint64_t generation, const char *call)
 {
@@ -108,18 +125,15 @@ enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct he
         return hearth__exec_misuse(arena, hearth__buf_not_live(word), call, buf);
     if (generation != 0 && generation != present)
         return hearth__exec_misuse(arena, HEARTH_STALE, call, buf);
-    if (arena->budget == NULL)
-        return claim_and_deliver(buf, present, call);
-    /* What is pending is not live any more: its room is for others, whenever the owner takes it in. The service
-     * may end as soon as the buffer is home, but not within this section, if that saw it open before. */
+    struct hearth_service *service = hold_for_room(arena);
     size_t capacity = hearth__buf_capacity(buf);
-    hearth__reclaim_enter();
-    bool open = !hearth__exec_closed(arena);
-    struct hearth__budget *budget = arena->budget;
     enum hearth_status status = claim_and_deliver(buf, present, call);
-    if (open && status == HEARTH_OK)
-        hearth__budget_room_give(budget, capacity);
-    hearth__reclaim_leave();
+    if (service != NULL) {
+        /* What is pending is not live any more: its room is for others, whenever the owner takes it in. */
+        if (status == HEARTH_OK)
+            hearth__budget_room_give(&service->budget, capacity);
+        hearth__service_let_go(service);
+    }
     return status;
 }
 

@@ -36,6 +36,9 @@
 
 static const struct hearth__budget_ops budget_ops = {0};
 
+/* Nanoseconds for a KiB, before any purge was timed: an eighth of a microsecond for a page. */
+#define PURGE_RATE 32u
+
 /* A backing of the service's own, of the process's default kind. */
 static enum hearth_status find_backing(struct hearth_backing *given, struct hearth_backing **found)
 {
@@ -110,7 +113,10 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     service->ended = false;
     service->passed_ns = 0;
     service->looked_ns = 0;
-    service->unpurged = 0;
+    service->purged_exec = 0;
+    service->purged_io = 0;
+    service->purged_ms = 0;
+    service->purge_rate = PURGE_RATE;
     hearth__releases_init(&service->releases);
     hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
     init_locks(service);
@@ -266,6 +272,12 @@ void hearth_service_unref(struct hearth_service *service)
     struct hearth_io *io = service->io;
     /* Passes by threads that have a hold only leave the I/O arena alone from here on. */
     bool locked = hearth__service_lock(service);
+    if (locked) {
+        /* Also if somebody keeps a reference to the I/O arena. */
+        struct hearth__pass all = {.domains = HEARTH_DOMAIN_IO, .goal = SIZE_MAX, .force = true};
+        hearth__service_pass(service, &all);
+        (void)hearth__service_run_releases(service, 0);
+    }
     service->ended = true;
     if (locked)
         hearth__service_unlock(service);

@@ -54,7 +54,10 @@ struct hearth_service {
     uint64_t passed_ns;   /* when the last pass that looked at threads' activity began */
     uint64_t looked_ns;   /* when the container's limit was read */
     uint32_t lost_thread; /* in a forked child: maintenance threads that are not there */
-    uint64_t unpurged;    /* bytes given back to the backings since they were purged */
+    uint64_t purged_exec,
+        purged_io; /* what the backings had taken back when they were purged last */
+    uint64_t purged_ms;
+    uint64_t purge_rate; /* nanoseconds that a purge takes for each KiB */
     struct hearth__releases releases;
 
     /* The maintenance thread: service_tick.c. */
@@ -117,11 +120,12 @@ struct hearth__pass {
     uint64_t deadline_ns; /* 0: none */
     uint64_t age_ms;      /* what is at least so old; 0: all of idle caches */
     bool force;           /* whatever the owners did lately; they must be outside, that is all */
-    bool looked;          /* what the threads do was looked at: goes by that */
-    bool looks;           /* what the threads do is looked at */
-    bool visits;          /* threads' caches are visited */
-    bool spare_own;       /* but not the calling thread's */
-    size_t released;      /* out: bytes, by domain in the next two */
+    const struct hearth_service *service; /* set by the pass */
+    bool looked;                          /* what the threads do was looked at: goes by that */
+    bool looks;                           /* what the threads do is looked at */
+    bool visits;                          /* threads' caches are visited */
+    bool spare_own;                       /* but not the calling thread's */
+    size_t released;                      /* out: bytes, by domain in the next two */
     size_t released_exec, released_io;
     size_t released_directly;   /* out: the part that never was among the releases */
     size_t busy_bytes;          /* out: retained where the pass was not let in */
@@ -149,8 +153,11 @@ void hearth__service_pass_by_age(struct hearth_service *service, struct hearth__
 /* With the pass lock held: what waits to be given back. False if something is left at the deadline. */
 bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadline_ns);
 
-/* With the pass lock held: purge the backings if anything was given back. Returns bytes. */
+/* With the pass lock held: purge the backings if anything was given back since. Returns bytes. */
 size_t hearth__service_purge(struct hearth_service *service);
+
+/* With the pass lock held: bytes given back to the backings since they were purged, by whomever. */
+uint64_t hearth__service_unpurged(const struct hearth_service *service);
 
 /* The calling thread's magazines to the shared lists. */
 void hearth__service_flush_own(struct hearth_io *io);

@@ -91,7 +91,6 @@ bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadl
 {
     uint64_t before = service->releases.released_bytes;
     bool done = hearth__releases_run(&service->releases, deadline_ns);
-    service->unpurged += service->releases.released_bytes - before;
     hearth__store_relaxed(&service->held, service->releases.held_bytes);
     /* Somebody may wait because the backing refused. */
     if (service->releases.released_bytes != before)
@@ -99,20 +98,54 @@ bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadl
     return done;
 }
 
-size_t hearth__service_purge(struct hearth_service *service)
+/* Released since the last purge, by whomever: arenas also release themselves. */
+static uint64_t unpurged_of(const struct hearth_backing *backing, uint64_t purged)
 {
-    if (service->unpurged == 0)
-        return 0;
-    service->unpurged = 0;
-    size_t bytes = hearth_backing_purge(service->exec_backing);
+    return backing == NULL ? 0 : hearth__load_relaxed(&backing->released_bytes) - purged;
+}
+
+uint64_t hearth__service_unpurged(const struct hearth_service *service)
+{
+    uint64_t bytes = unpurged_of(service->exec_backing, service->purged_exec);
     if (service->io_backing != service->exec_backing)
-        bytes += hearth_backing_purge(service->io_backing);
+        bytes += unpurged_of(service->io_backing, service->purged_io);
     return bytes;
 }
 
+static size_t purge(struct hearth_backing *backing, uint64_t *purged)
+{
+    if (unpurged_of(backing, *purged) == 0)
+        return 0;
+    *purged = hearth__load_relaxed(&backing->released_bytes);
+    return hearth_backing_purge(backing);
+}
+
+size_t hearth__service_purge(struct hearth_service *service)
+{
+    uint64_t dirty = hearth__service_unpurged(service);
+    if (dirty == 0)
+        return 0;
+    uint64_t began = hearth__now_ns();
+    size_t bytes = purge(service->exec_backing, &service->purged_exec);
+    if (service->io_backing != service->exec_backing)
+        bytes += purge(service->io_backing, &service->purged_io);
+    uint64_t ended = hearth__now_ns();
+    service->purged_ms = ended / MS;
+    /* What it took, for those who have little time; little of it says nothing. */
+    uint64_t kib = dirty / 1024;
+    if (kib >= 64)
+        service->purge_rate = (3 * service->purge_rate + (ended - began) / kib) / 4;
+    return bytes;
+}
+
+/* Whether there is time: also for the purge of what was released by then. */
 static bool in_time(const struct hearth__pass *pass)
 {
-    return pass->deadline_ns == 0 || hearth__now_ns() < pass->deadline_ns;
+    if (pass->deadline_ns == 0)
+        return true;
+    const struct hearth_service *service = pass->service;
+    uint64_t purge_ns = hearth__service_unpurged(service) / 1024 * service->purge_rate;
+    return hearth__now_ns() + purge_ns < pass->deadline_ns;
 }
 
 static bool goes_on(struct hearth__pass *pass)
@@ -439,6 +472,7 @@ static void pass_io(struct hearth_service *service, const struct look *look,
 void hearth__service_pass(struct hearth_service *service, struct hearth__pass *pass)
 {
     uint64_t now = hearth__now_ns();
+    pass->service = service;
     struct look look = {
         .now_ms = now / MS,
         .recent = now - service->passed_ns < RECENT_NS,

@@ -84,7 +84,9 @@ static bool age(struct hearth_service *service)
         .age_ms = age_ms,
     };
     hearth__service_pass(service, &pass);
-    (void)hearth__service_purge(service);
+    /* What arenas release themselves waits as long as what they retain: it may be wanted back. */
+    if (pass.released != 0 || closed || now / 1000000 - service->purged_ms >= age_ms)
+        (void)hearth__service_purge(service);
     return pass.more;
 }
 
@@ -191,13 +193,15 @@ void hearth__service_wake(struct hearth_service *service)
     (void)pthread_mutex_unlock(&service->sleep);
 }
 
-/* Whether anything could age. */
+/* With the pass lock held: whether anything could age. */
 static bool is_needed(const struct hearth_service *service)
 {
     struct hearth__service_reading now;
+    if (service->ended)
+        return false;
     hearth__service_read(service, &now);
     return now.exec_retained + now.io_retained + now.pending != 0 ||
-           now.footprint >= service->maintenance_bytes;
+           now.footprint >= service->maintenance_bytes || hearth__service_unpurged(service) != 0;
 }
 
 static void start_thread(struct hearth_service *service);
@@ -211,10 +215,10 @@ static void *maintain(void *argument)
         bool more = false;
         (void)hearth_io_tick();
         if (hearth__service_try_lock(service)) {
-            more = age(service);
+            more = !service->ended && age(service);
+            idle = more || is_needed(service) ? 0 : idle + 1;
             hearth__service_unlock(service);
         }
-        idle = more || is_needed(service) ? 0 : idle + 1;
         /* Between slices others get their turn. */
         sleep_until(service, hearth__now_ns() + (more ? 1 : period_ms(service)) * MS);
     }
@@ -223,9 +227,12 @@ static void *maintain(void *argument)
      * this one finds the growth, or the other one's thread finds none. */
     /* EDGE service.thread, publish: that there is no thread. */
     uint64_t grown = hearth__exchange_acq_rel(&service->grown, 0);
-    if (!hearth__service_is_closed(service) &&
-        (grown >= service->maintenance_bytes || is_needed(service)) &&
-        (service->flags & HEARTH_SERVICE_NO_THREAD) == 0)
+    bool needed = grown >= service->maintenance_bytes;
+    if (hearth__service_lock(service)) {
+        needed |= is_needed(service);
+        hearth__service_unlock(service);
+    }
+    if (needed && !hearth__service_is_closed(service))
         start_thread(service);
     hearth__service_let_go(service);
     return NULL;

@@ -104,13 +104,12 @@ enum hearth_status hearth_service_trim(struct hearth_service *service, size_t go
             status = HEARTH_BUSY; /* called back from a pass */
     } else {
         made.more = hearth__reclaim_pending() ? 1 : 0;
-        /* The other half is for the backing, which gives the pages back in the end. */
-        pass.deadline_ns = began + budget_ns / 2 < began ? UINT64_MAX : began + budget_ns / 2;
+        pass.deadline_ns = began + budget_ns < began ? UINT64_MAX : began + budget_ns;
         mine = trim_slice(service, &pass);
     }
     if (mine) {
         made.purged_bytes = hearth__service_purge(service);
-        made.kept_by_backing = service->unpurged;
+        made.kept_by_backing = hearth__service_unpurged(service);
         add_up(service, &pass, &made);
         count_released(service, &pass, &made);
         hearth__service_unlock(service);
