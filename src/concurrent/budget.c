@@ -79,9 +79,18 @@ void hearth__budget_fini(struct hearth__budget *budget)
     hearth__waiters_fini(&budget->waiters);
 }
 
-void hearth__budget_after_fork_child(struct hearth__budget *budget)
+void hearth__budget_after_fork_child(struct hearth__budget *budget, size_t live)
 {
     (void)hearth__fetch_and_acq_rel(&budget->room, ~HEARTH__ROOM_WAITING);
+    if (budget->metered && hearth__load_relaxed(&budget->changes) % 2 == 0) {
+        /* What others had reserved and not handed out yet is nobody's here. */
+        uint64_t word = hearth__load_relaxed(&budget->room);
+        int64_t room = (int64_t)limit_units(hearth__budget_live_limit(budget)) -
+                       (int64_t)hearth__room_units(live);
+        hearth__store_relaxed(&budget->room,
+                              (uint64_t)room << HEARTH__ROOM_SHIFT |
+                                  (word & (((uint64_t)1 << HEARTH__ROOM_SHIFT) - 1)));
+    }
     hearth__waiters_after_fork_child(&budget->waiters);
 }
 

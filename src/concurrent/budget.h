@@ -69,8 +69,9 @@ void hearth__budget_init(struct hearth__budget *budget, const struct hearth__bud
 /* Nobody waits, and nobody uses the budget any more. */
 void hearth__budget_fini(struct hearth__budget *budget);
 
-/* In a forked child: whoever waited is gone. The calling thread did not wait. */
-void hearth__budget_after_fork_child(struct hearth__budget *budget);
+/* In a forked child: whoever waited is gone. The calling thread did not wait. `live`: capacity that
+ * is handed out, as the arenas know it. */
+void hearth__budget_after_fork_child(struct hearth__budget *budget, size_t live);
 
 /* Credit, in weights (core/buf.h, hearth__units()). Any thread, lock-free. */
 

@@ -4,6 +4,7 @@
  * section left, so that a slow backing holds up nobody who wants to visit.
  */
 #include "concurrent/exec.h"
+#include "concurrent/service.h"
 
 #include "core/misuse.h"
 
@@ -81,8 +82,11 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
         hearth__backing_acquire(arena->backing, want->bytes, alignment, &segment);
     if (status != HEARTH_OK) {
         hearth__section_resume(&arena->section);
-        bool gained = hearth__exec_trim_all(arena) != 0;
+        size_t trimmed = hearth__exec_trim_all(arena);
+        bool gained = trimmed != 0;
         hearth__exec_leave(arena);
+        if (gained && arena->service != NULL)
+            hearth__service_note_reclaimed(arena->service, trimmed);
         gained |= hearth__exec_reclaim_others(arena);
         if (gained) {
             (void)hearth_backing_purge(arena->backing);
@@ -177,7 +181,7 @@ enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct h
     struct hearth_buf *slot;
     enum hearth_status status = take_slot(arena, &slot);
     if (status != HEARTH_OK)
-        return status == HEARTH_NO_SLOT ? reuse_any(arena, want, buf) : status;
+        return status == HEARTH_NO_SLOT && !arena->filling ? reuse_any(arena, want, buf) : status;
     status = hearth__exec_fill(arena, want, slot);
     if (status != HEARTH_OK) {
         hearth__slots_put(&arena->slots, slot);

@@ -143,14 +143,14 @@ struct hearth_io {
     struct hearth__budget own;                  /* for an arena of no service */
     struct hearth__ages ages;                   /* by time and by runs; the pass's of its service */
     struct hearth__ages run_ages;
-    uint64_t flushed_ms;         /* when threads at work were asked to empty their magazines */
-    size_t sweep_at;             /* where the next sweep goes on: list, */
-    uint32_t sweep_slot;         /* and slot; 0: at its top */
-    uint64_t seen;               /* of the cells of threads without a cache */
-    uint64_t seen_clock;         /* at the last look */
-    uint64_t seen_tick;          /* at the look before */
-    bool seen_at_work;           /* between the two */
-    _Atomic(uint32_t) detaining; /* somebody has the quarantine */
+    uint64_t flushed_ms;          /* when threads at work were asked to empty their magazines */
+    size_t sweep_at;              /* where the next sweep goes on: list, */
+    uint32_t sweep_slot;          /* and slot; 0: at its top */
+    uint64_t seen;                /* of the cells of threads without a cache */
+    _Atomic(uint64_t) seen_clock; /* at the last look; whoever flushes reads it */
+    uint64_t seen_tick;           /* at the look before */
+    bool seen_at_work;            /* between the two */
+    _Atomic(uint32_t) detaining;  /* somebody has the quarantine */
     struct hearth__quarantine quarantine; /* debugging only */
     struct hearth__retired retired;
 };

@@ -283,6 +283,8 @@ static enum hearth_status obtain_fresh(struct hearth__io_access *access,
 {
     struct hearth_io *arena = access->arena;
     enum hearth_status status = hearth__io_slot_take(access, buf);
+    if (status == HEARTH_NO_SLOT && access->filling)
+        return status; /* whatever else is free serves as it is */
     if (status == HEARTH_NO_SLOT) {
         *buf = NULL;
         status = reuse_any(access, want, buf);

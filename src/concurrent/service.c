@@ -347,7 +347,10 @@ static void after_fork(void)
         }
         init_locks(service);
         hearth__store_relaxed(&service->holder, 0);
-        hearth__budget_after_fork_child(&service->budget);
+        struct hearth__service_reading now = {0};
+        if (!service->ended)
+            hearth__service_read(service, &now);
+        hearth__budget_after_fork_child(&service->budget, (size_t)now.live_capacity);
         if (hearth__load_relaxed(&service->thread) == HEARTH__THREAD_RUNS) {
             hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
             service->lost_thread++;

@@ -174,7 +174,7 @@ size_t hearth__service_reclaim(struct hearth_service *service);
 /* Storage was obtained: the maintenance thread may be needed. */
 void hearth__service_grew(struct hearth_service *service, size_t bytes);
 
-/* Remember how much was reclaimed for the calling thread's request. */
+/* So much more was reclaimed for the calling thread's request; 0 at its beginning. */
 void hearth__service_note_reclaimed(struct hearth_service *service, size_t bytes);
 
 /* Why a request was refused. */

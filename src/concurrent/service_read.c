@@ -128,8 +128,9 @@ void hearth__service_refused(struct hearth_service *service, size_t bytes, uint3
 
 void hearth__service_note_reclaimed(struct hearth_service *service, size_t bytes)
 {
+    reclaimed.bytes =
+        bytes == 0 || reclaimed.service != service->id ? bytes : reclaimed.bytes + bytes;
     reclaimed.service = service->id;
-    reclaimed.bytes = bytes;
 }
 
 enum hearth_status hearth_service_refusal(const struct hearth_service *service,

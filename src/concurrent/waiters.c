@@ -62,16 +62,26 @@
 
 #define NANOSECONDS ((uint64_t)1000000000)
 
-/* The queue that the calling thread has locked or is about to lock. Initial-exec as in thread.h. */
-static _Thread_local _Atomic(struct hearth__waiters *) inside
-    __attribute__((tls_model("initial-exec")));
+/* The queues that the calling thread has locked or is about to lock: more than one if signal handlers return
+ * storage of several services. Initial-exec as in thread.h. */
+#define INSIDE_MOST 4u
+static _Thread_local struct {
+    _Atomic(struct hearth__waiters *) queues[INSIDE_MOST];
+    _Atomic(uint32_t) depth;
+} inside __attribute__((tls_model("initial-exec")));
 
 /* False: this is a signal handler, and the interrupted code has the lock. */
 static bool lock(struct hearth__waiters *waiters)
 {
-    if (hearth__load_relaxed(&inside) == waiters)
+    uint32_t depth = hearth__load_relaxed(&inside.depth);
+    for (uint32_t i = 0; i < depth; i++)
+        if (hearth__load_relaxed(&inside.queues[i]) == waiters)
+            return false;
+    if (depth == INSIDE_MOST)
         return false;
-    hearth__store_relaxed(&inside, waiters);
+    /* A handler that comes in between leaves both as it found them. */
+    hearth__store_relaxed(&inside.queues[depth], waiters);
+    hearth__store_release(&inside.depth, depth + 1);
     (void)pthread_mutex_lock(&waiters->lock);
     return true;
 }
@@ -81,7 +91,7 @@ static void unlock(struct hearth__budget *budget)
     struct hearth__waiters *waiters = &budget->waiters;
     for (;;) {
         (void)pthread_mutex_unlock(&waiters->lock);
-        hearth__store_relaxed(&inside, NULL);
+        hearth__store_release(&inside.depth, hearth__load_relaxed(&inside.depth) - 1);
         if (hearth__likely(hearth__load_relaxed(&waiters->again) == 0) ||
             hearth__exchange_acq_rel(&waiters->again, 0) == 0)
             return;

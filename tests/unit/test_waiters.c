@@ -311,7 +311,7 @@ Test(waiters, a_forked_child_has_none, .init = open_shared, .fini = close_shared
     start_waiter(&waiter, KIB);
     pid_t child = fork();
     if (child == 0) {
-        hearth__budget_after_fork_child(&budget);
+        hearth__budget_after_fork_child(&budget, hearth__budget_live_capacity(&budget));
         hearth__budget_room_give(&budget, KIB);
         struct hearth__wait wait = HEARTH__WAIT_INIT(KIB, HEARTH_PRIORITY_NORMAL, HEARTH_NO_WAIT);
         bool right = hearth__budget_waiter_count(&budget) == 0 &&
