@@ -40,8 +40,8 @@ void bench_must(enum hearth_status status, const char *what);
 /** A service; ends the process when that fails. `options` may be NULL. */
 struct hearth_service *bench_open_service(const struct hearth_service_options *options);
 
-/** Trim until nothing is retained or `passes` were made, two milliseconds apart. The sum of what was
- *  released, and how many passes it took. */
+/** Trim at least once, and until nothing is retained or `passes` were made, two milliseconds apart.
+ *  The sum of what was released, and how many passes it took. */
 unsigned bench_trim_all(struct hearth_service *service, unsigned passes, uint64_t *released);
 
 /** Resident bytes of the process, from /proc/self/statm. */

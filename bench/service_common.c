@@ -42,14 +42,14 @@ unsigned bench_trim_all(struct hearth_service *service, unsigned passes, uint64_
 {
     unsigned pass = 0;
     *released = 0;
-    while (pass < passes && hearth_service_retained_bytes(service) != 0) {
+    do {
         struct hearth_trim_report report = HEARTH_TRIM_REPORT_INIT;
         if (pass++ > 0) {
             bench_sleep_ms(PASS_MS);
         }
         bench_must(hearth_service_trim(service, HEARTH_UNBOUNDED, 0, &report), "trim");
         *released += report.released_bytes;
-    }
+    } while (pass < passes && hearth_service_retained_bytes(service) != 0);
     return pass;
 }
 
