@@ -22,7 +22,7 @@ static bool only_the_used(void *unused)
     return hearth_service_retained_bytes(rig.service) == 1024 + 112 * KIB;
 }
 
-Test(service_age, by_runs, .disabled = true)
+Test(service_age, by_runs)
 {
     rig_open(&rig, SERVICE_OPTIONS(.age_runs = 8, .age_ms = HEARTH_AGE_NEVER,
                                    .flags = HEARTH_SERVICE_NO_THREAD));
@@ -198,7 +198,7 @@ Test(service_age, never)
     rig_close(&rig);
 }
 
-Test(service_age, changed_while_running, .disabled = true)
+Test(service_age, changed_while_running)
 {
     rig_open(&rig, SERVICE_OPTIONS(.age_ms = HEARTH_AGE_NEVER, .maintenance_bytes = 1));
     spike_everywhere();
@@ -215,7 +215,7 @@ Test(service_age, changed_while_running, .disabled = true)
 }
 
 /* Ticks may come as often as they like, also when there is nothing, and after the close. */
-Test(service_age, ticks_are_harmless, .disabled = true)
+Test(service_age, ticks_are_harmless)
 {
     rig_open(&rig, SERVICE_OPTIONS(.flags = HEARTH_SERVICE_NO_THREAD));
     for (size_t i = 0; i < 10000; i++)

@@ -112,7 +112,7 @@ static void refused(enum hearth_status expected, size_t size, size_t count)
     rig_identity(&rig);
 }
 
-Test(service_bulk, all_or_none_at_the_limit, .disabled = true)
+Test(service_bulk, all_or_none_at_the_limit)
 {
     struct hearth_buf *bufs[10];
     struct hearth_request request = {.size = 64 * KIB};
@@ -126,7 +126,7 @@ Test(service_bulk, all_or_none_at_the_limit, .disabled = true)
     rig_close(&rig);
 }
 
-Test(service_bulk, all_or_none_when_the_backing_fails, .disabled = true)
+Test(service_bulk, all_or_none_when_the_backing_fails)
 {
     rig_open(&rig, SERVICE_OPTIONS(.flags = 0));
     rig.bank.budget = 10 * 64 * KIB;
@@ -135,7 +135,7 @@ Test(service_bulk, all_or_none_when_the_backing_fails, .disabled = true)
     rig_close(&rig);
 }
 
-Test(service_bulk, all_or_none_when_slots_ran_out, .disabled = true)
+Test(service_bulk, all_or_none_when_slots_ran_out)
 {
     rig_open(&rig, SERVICE_OPTIONS(.exec_slots = 10, .io_slots = 10));
     refused(HEARTH_NO_SLOT, 1000, 11);

@@ -65,7 +65,7 @@ Test(service_ceiling, with_small_and_odd_sizes)
 }
 
 /* A buffer above the ceiling is never retained, and is no reason to give up what is. */
-Test(service_ceiling, a_buffer_above_it, .disabled = true)
+Test(service_ceiling, a_buffer_above_it)
 {
     rig_open(&rig, SERVICE_OPTIONS(.ceiling = 2 * MIB, .grant = 64 * KIB));
     warm_exec(rig.service, 256 * KIB, 3);
@@ -147,7 +147,7 @@ static void warm_four(void *unused)
 }
 
 /* Credit of an idle thread serves another thread, if that wants to retain. */
-Test(service_ceiling, an_idle_threads_storage_makes_room, .disabled = true)
+Test(service_ceiling, an_idle_threads_storage_makes_room)
 {
     struct worker worker;
     rig_open(&rig, SERVICE_OPTIONS(.ceiling = 4 * MIB, .grant = 64 * KIB));

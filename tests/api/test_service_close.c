@@ -37,7 +37,7 @@ static void refused_on_a_new_thread(void *unused)
     cr_assert_null(arena);
 }
 
-Test(service_close, after_the_close, .disabled = true)
+Test(service_close, after_the_close)
 {
     struct hearth_exec *arena = exec_of(rig.service);
     struct hearth_buf *exec = take(arena, 3000), *second = take(arena, 3000),
@@ -196,7 +196,7 @@ Test(service_close, unref_and_returns_by_threads_never_attached)
 }
 
 /* The backing ends with the service, though the thread that used it goes on: its context is the user's. */
-Test(service_close, the_backing_ends, .disabled = true)
+Test(service_close, the_backing_ends)
 {
     warm_both(NULL);
     hearth_service_unref(rig.service);

@@ -61,7 +61,7 @@ static void give_half(void *unused)
 }
 
 /* What one thread does not use is there for the others: to the byte. */
-Test(service_live, no_part_is_lost_to_idle_threads, .disabled = true)
+Test(service_live, no_part_is_lost_to_idle_threads)
 {
     struct worker worker;
     rig_open(&rig, SERVICE_OPTIONS(.live_limit = MIB));

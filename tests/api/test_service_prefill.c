@@ -99,7 +99,7 @@ Test(service_prefill, touched_storage_does_not_fault)
     }
 }
 
-Test(service_prefill, all_or_nothing, .disabled = true)
+Test(service_prefill, all_or_nothing)
 {
     struct hearth_request request = {.size = 64 * KIB};
     for (size_t d = 0; d < 2; d++) {
@@ -118,7 +118,7 @@ Test(service_prefill, all_or_nothing, .disabled = true)
     }
 }
 
-Test(service_prefill, within_caps_and_ceiling, .disabled = true)
+Test(service_prefill, within_caps_and_ceiling)
 {
     struct hearth_request request = {.size = 64 * KIB};
     for (size_t d = 0; d < 2; d++) {

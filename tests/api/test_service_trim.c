@@ -325,7 +325,7 @@ static void slices(uint64_t budget)
     rig_close(&rig);
 }
 
-Test(service_trim, slices_of_a_nanosecond, .disabled = true)
+Test(service_trim, slices_of_a_nanosecond)
 {
     slices(1);
 }

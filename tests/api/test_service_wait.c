@@ -138,7 +138,7 @@ Test(service_wait, woken_by_an_execution_buffer)
     woken_by(EXEC_FREE);
 }
 
-Test(service_wait, woken_by_a_return_to_another_threads_arena, .disabled = true)
+Test(service_wait, woken_by_a_return_to_another_threads_arena)
 {
     woken_by(EXEC_FREE_REMOTE);
 }

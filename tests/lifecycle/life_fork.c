@@ -22,12 +22,17 @@ enum {
 static struct hearth_service *service;
 static struct hearth_lease kept[KEPT];
 static atomic_bool over;
+static atomic_bool resting; /* while a child runs, so that it has a processor */
 
 static void *work(void *seed)
 {
     uint64_t dice = (uint64_t)(uintptr_t)seed * 31 + 7;
     struct hearth_lease held[4] = {{NULL, 0}};
     while (!atomic_load(&over)) {
+        if (atomic_load(&resting)) {
+            life_pause(1);
+            continue;
+        }
         struct hearth_exec *arena = NULL;
         struct hearth_buf *buf = NULL;
         dice = dice * 6364136223846793005u + 1442695040888963407u;
@@ -101,8 +106,11 @@ int main(void)
         if (pid == 0)
             child();
         char name[40];
+        atomic_store(&resting, true);
         snprintf(name, sizeof name, "child %zu", i);
         life_await_child(pid, CHILD_MS, name);
+        atomic_store(&resting, false);
+        life_pause((long)(i % 4) + 2);
     }
     atomic_store(&over, true);
     for (size_t i = 0; i < THREADS; i++)
