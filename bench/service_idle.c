@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * idle: four threads write and return 512 MiB together, and then nobody calls hearth any more. When is the
- * memory back? Once with threads that stay, asleep, and once with threads that end.
+ * memory back? Once with threads that stay, asleep, once with threads that end, and once with a cap that
+ * lets nothing be retained.
  */
 #include "measure.h"
 #include "service_cases.h"
@@ -65,12 +66,13 @@ static void watch(const char *setting, size_t before)
     bench_tell("idle", setting, "memory back after (-1: never)", back, "ms");
 }
 
-static void run(const char *setting, bool stay)
+static void run(const char *setting, bool stay, size_t cap)
 {
     struct hearth_service_options options = HEARTH_SERVICE_OPTIONS_INIT;
     struct idle idle = {.stay = stay};
     pthread_t threads[THREADS];
     options.age_ms = AGE_MS;
+    options.exec_cap = cap;
     size_t before = bench_resident();
     idle.service = bench_open_service(&options);
     (void)pthread_barrier_init(&idle.barrier, NULL, THREADS + 1);
@@ -97,8 +99,9 @@ static void run(const char *setting, bool stay)
 
 void bench_service_idle(bool quick)
 {
-    run("threads asleep", true);
+    run("threads asleep", true, HEARTH_UNBOUNDED);
     if (!quick) {
-        run("threads ended", false);
+        run("threads ended", false, HEARTH_UNBOUNDED);
+        run("nothing retained", true, HEARTH_RETAIN_NOTHING);
     }
 }

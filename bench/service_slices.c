@@ -124,6 +124,8 @@ static void run(const char *setting, const struct load *what)
     bench_tell("slices", setting, "longest slice", (double)wall.largest / 1e6, "ms");
     bench_tell("slices", setting, "p99 of a slice", bench_histogram_at(&wall, 0.99) / 1e6, "ms");
     bench_tell("slices", setting, "longest slice, processor time", (double)cpu.largest / 1e6, "ms");
+    bench_tell("slices", setting, "p50 of a slice, processor time",
+               bench_histogram_at(&cpu, 0.5) / 1e6, "ms");
     bench_tell("slices", setting, "p99 of a slice, processor time",
                bench_histogram_at(&cpu, 0.99) / 1e6, "ms");
     bench_tell("slices", setting, "longest slice as reported", (double)told.largest / 1e6, "ms");

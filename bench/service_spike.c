@@ -152,6 +152,8 @@ static void run(const char *setting, const struct hearth_service_options *option
     }
     bench_tell("spike", setting, "largest capacity over rounded request",
                (double)largest / (double)REQUEST_BYTES, "ratio");
+    bench_tell("spike", setting, "capacity over request of the large live buffer",
+               (double)hearth_buf_capacity(live) / (double)LIVE_BYTES, "ratio");
     tell_memory(setting, "before trim", spike.service, before);
     trim(setting, spike.service, before);
     (void)pthread_barrier_wait(&spike.barrier);
