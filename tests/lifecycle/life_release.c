@@ -5,7 +5,7 @@
 
 #include <hearth/backing.h>
 
-enum { COUNT = 300 };
+enum { COUNT = 100 };
 
 static struct hearth_lease leases[COUNT];
 static struct hearth_buf *bufs[COUNT];
