@@ -82,7 +82,7 @@ void hearth__budget_fini(struct hearth__budget *budget)
 void hearth__budget_after_fork_child(struct hearth__budget *budget, size_t live)
 {
     (void)hearth__fetch_and_acq_rel(&budget->room, ~HEARTH__ROOM_WAITING);
-    if (budget->metered && hearth__load_relaxed(&budget->changes) % 2 == 0) {
+    if (budget->metered) {
         /* What others had reserved and not handed out yet is nobody's here. */
         uint64_t word = hearth__load_relaxed(&budget->room);
         int64_t room = (int64_t)limit_units(hearth__budget_live_limit(budget)) -
@@ -198,9 +198,10 @@ bool hearth__budget_room_possible(const struct hearth__budget *budget, uint64_t 
     return least <= limit && units <= limit - least;
 }
 
-void hearth__budget_set_live_limit(struct hearth__budget *budget, size_t bytes, size_t reserve)
+bool hearth__budget_set_live_limit(struct hearth__budget *budget, size_t bytes, size_t reserve)
 {
-    hearth__waiters_lock(budget);
+    if (!hearth__waiters_lock(budget))
+        return false;
     uint64_t word = hearth__load_relaxed(&budget->room);
     unsigned now = limits_of(word);
     size_t before = hearth__load_relaxed(&budget->limits[now].bytes);
@@ -213,6 +214,7 @@ void hearth__budget_set_live_limit(struct hearth__budget *budget, size_t bytes, 
     /* EDGE budget.limit, publish: the limit and its reserve. */
     (void)hearth__fetch_add_acq_rel(&budget->room, step);
     hearth__waiters_unlock_and_serve(budget);
+    return true;
 }
 
 /* The limit in force and the room that counts from it. */

@@ -147,8 +147,8 @@ static inline void hearth__budget_room_undo(struct hearth__budget *budget, size_
 }
 
 /* Set the limit and the part of it that is reserved, and serve waiters. Of several setters at once, the
- * last one's stay. The budget must be metered. */
-void hearth__budget_set_live_limit(struct hearth__budget *budget, size_t bytes, size_t reserve);
+ * last one's stay. The budget must be metered. False: a signal handler interrupted somebody who holds the lock. */
+bool hearth__budget_set_live_limit(struct hearth__budget *budget, size_t bytes, size_t reserve);
 
 /* Capacity taken and not given back; 0 when not metered. */
 size_t hearth__budget_live_capacity(const struct hearth__budget *budget);

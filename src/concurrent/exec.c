@@ -117,7 +117,7 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
     if (!arena->visited) {
         hearth__exec_merge(arena);
         if (hearth__unlikely((attention & HEARTH__ATTENTION_METERED) != 0 && !arena->metering))
-            hearth__exec_meter(arena, false);
+            hearth__exec_meter(arena, hearth__load_relaxed(&arena->running) != 1);
     }
     return HEARTH_OK;
 }

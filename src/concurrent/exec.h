@@ -133,13 +133,14 @@ struct hearth__exec_after {
     struct hearth_buf *chain;  /* slots whose storage goes back to the backing, linked by next */
     struct hearth_buf *strays; /* claimed slots of other arenas, linked by inbox_next */
     size_t stale;              /* misuses to report */
-    size_t room;   /* of the limit on live bytes, to be given once the storage is in its place */
-    bool visiting; /* a visitor's: nothing is evicted to make room for what comes in */
+    size_t room;    /* of the limit on live bytes, to be given once the storage is in its place */
+    size_t *untold; /* where stale returns are counted, to be told later; NULL: told at once */
+    bool visiting;  /* a visitor's: nothing is evicted to make room for what comes in */
 };
 
 #define HEARTH__EXEC_AFTER_INIT                                                                    \
     {                                                                                              \
-        NULL, NULL, 0, 0, false                                                                    \
+        NULL, NULL, 0, 0, NULL, false                                                              \
     }
 
 static inline void hearth__exec_chain_push(struct hearth__exec_after *after, struct hearth_buf *buf)
@@ -310,6 +311,9 @@ bool hearth__exec_drain(struct hearth_exec *arena, size_t most, struct hearth__e
 bool hearth__exec_drain_visiting(struct hearth_exec *arena, size_t most,
                                  struct hearth__exec_after *after);
 
+/* Outside the section: tell of a stale return. */
+void hearth__exec_tell_stale(const struct hearth_allocator *arena);
+
 /* Outside the section: report stale returns and send strays on. */
 void hearth__exec_report(struct hearth_exec *arena, struct hearth__exec_after *after);
 
@@ -335,6 +339,7 @@ struct hearth__visit {
     size_t goal;                       /* bytes to give back: it stops when there are as many */
     size_t most;                       /* bytes to give back at most; 0: no bound */
     struct hearth__releases *releases; /* where the storage goes */
+    size_t *untold;                    /* stale returns that were met; NULL: told at once */
     bool busy;                         /* out: the owner was inside, or somebody else visits */
     bool more;                         /* out: there was more than one visit gives back */
 };
@@ -473,10 +478,22 @@ uint64_t hearth__exec_wind_up(struct hearth_exec *arena);
 /* In a forked child: what an operation or a visit by a thread that is not there held is lost. */
 void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too);
 
-/* Outside, after an operation failed: whether it met a visitor and is worth another try, after a moment. `tries`
- * counts from 0. */
-bool hearth__exec_try_again(const struct hearth_exec *arena, enum hearth_status status,
-                            unsigned *tries);
+/* What an operation met that makes another try worth while, if it failed: a visitor; storage or slots on their way
+ * out. */
+#define HEARTH__MET_VISITOR 1u
+#define HEARTH__MET_MORE 2u
+
+/* Inside, before its end. */
+static inline uint32_t hearth__exec_met(const struct hearth_exec *arena,
+                                        const struct hearth__exec_after *after)
+{
+    return (arena->visited ? HEARTH__MET_VISITOR : 0) |
+           (after->chain != NULL ? HEARTH__MET_MORE : 0);
+}
+
+/* Outside: whether a request that failed and met a visitor is worth another try, after a moment. `tries` counts from
+ * 0. */
+bool hearth__exec_try_again(uint32_t met, enum hearth_status status, unsigned *tries);
 
 /* Inside: what was put aside while a visitor was there. */
 void hearth__exec_merge(struct hearth_exec *arena);

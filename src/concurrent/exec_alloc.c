@@ -47,14 +47,14 @@ static enum hearth_status obtain_within(struct hearth_exec *arena, const struct 
 /* Looks for the end of a visit before fresh storage is taken. */
 #define PATIENCE 64u
 
-/* One attempt. *more: storage or slots were still on their way out, so another may do better. */
+/* One attempt. */
 static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hearth__want *want,
                                      size_t size, const char *call, bool spare, bool *known_zero,
-                                     bool *more, struct hearth_buf **buf)
+                                     uint32_t *met, struct hearth_buf **buf)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     enum hearth_status status = hearth__exec_begin(arena, call);
-    *more = false;
+    *met = 0;
     if (status != HEARTH_OK)
         return status;
     if (hearth__exec_closed(arena)) {
@@ -82,7 +82,7 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
         (*buf)->flags = 0;
         hearth__exec_hand_out(arena, *buf, size);
     }
-    *more = after.chain != NULL;
+    *met = hearth__exec_met(arena, &after);
     hearth__exec_end(arena, &after);
     return status;
 }
@@ -98,7 +98,7 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
         return HEARTH_OVERFLOW;
     struct hearth_buf *buf = NULL;
     bool known_zero = false;
-    bool more;
+    uint32_t met;
     if (arena->service != NULL)
         hearth__service_note_reclaimed(arena->service, 0);
     if (!hearth__exec_room_take(arena, want.bytes))
@@ -106,10 +106,10 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
     enum hearth_status status;
     unsigned tries = 0;
     do {
-        status = alloc_once(arena, &want, size, call, tries >= PATIENCE, &known_zero, &more, &buf);
-    } while (hearth__exec_try_again(arena, status, &tries));
-    if (more && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
-        status = alloc_once(arena, &want, size, call, true, &known_zero, &more, &buf);
+        status = alloc_once(arena, &want, size, call, tries >= PATIENCE, &known_zero, &met, &buf);
+    } while (hearth__exec_try_again(met, status, &tries));
+    if ((met & HEARTH__MET_MORE) != 0 && (status == HEARTH_NO_SLOT || status == HEARTH_NO_MEMORY))
+        status = alloc_once(arena, &want, size, call, true, &known_zero, &met, &buf);
     if (status != HEARTH_OK) {
         hearth__exec_room_undo(arena, want.bytes);
         return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, false) : status;

@@ -87,12 +87,12 @@ static enum hearth_status deliver(struct hearth_buf *buf, const char *call)
     }
 }
 
-static enum hearth_status claim_and_deliver(struct hearth_buf *buf, uint64_t generation,
-                                            const char *call)
+static enum hearth_status claim_and_deliver(struct hearth_exec *arena, struct hearth_buf *buf,
+                                            uint64_t generation, const char *call)
 {
     switch (hearth__inbox_claim(buf, generation)) {
     case HEARTH__CLAIM_TWIN:
-        return hearth__misuse(HEARTH_STALE, call, hearth_buf_owner(buf), buf);
+        return hearth__exec_misuse(arena, HEARTH_STALE, call, buf);
     case HEARTH__CLAIM_RIDES:
         return HEARTH_OK;
     default:
@@ -104,11 +104,14 @@ static enum hearth_status claim_and_deliver(struct hearth_buf *buf, uint64_t gen
  * cannot within a section that saw it open. The caller has a right to a live buffer, so the arena is there. */
 static struct hearth_service *hold_for_room(struct hearth_exec *arena)
 {
-    struct hearth_service *service = arena->service;
-    if (hearth__likely(service == NULL))
+    if (hearth__likely(arena->service == NULL))
         return NULL;
+    struct hearth_service *service = NULL;
     hearth__reclaim_enter();
-    if (!hearth__exec_closed(arena) && service->budget.metered)
+    /* In this order: a wrong return may come when the core is another service's by now. */
+    if (!hearth__exec_closed(arena))
+        service = arena->service;
+    if (service != NULL && service->budget.metered)
         (void)hearth__fetch_add_relaxed(&service->holds, 1);
     else
         service = NULL;
@@ -127,7 +130,7 @@ enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct he
         return hearth__exec_misuse(arena, HEARTH_STALE, call, buf);
     struct hearth_service *service = hold_for_room(arena);
     size_t capacity = hearth__buf_capacity(buf);
-    enum hearth_status status = claim_and_deliver(buf, present, call);
+    enum hearth_status status = claim_and_deliver(arena, buf, present, call);
     if (service != NULL) {
         /* What is pending is not live any more: its room is for others, whenever the owner takes it in. */
         if (status == HEARTH_OK)
@@ -213,15 +216,22 @@ bool hearth__exec_drain_visiting(struct hearth_exec *arena, size_t most,
     return drain(arena, most, true, after);
 }
 
+void hearth__exec_tell_stale(const struct hearth_allocator *arena)
+{
+    (void)hearth__misuse_detail(HEARTH_STALE, "hearth_exec_free", arena, NULL,
+                                "a return by another thread was for a buffer that its owner had "
+                                "already freed; look for two threads returning one buffer");
+}
+
 void hearth__exec_report(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
-    for (; after->stale > 0; after->stale--) {
-        (void)hearth__fetch_add_relaxed(&arena->misuses, 1);
-        (void)hearth__misuse_detail(
-            HEARTH_STALE, "hearth_exec_free", &arena->allocator, NULL,
-            "a return by another thread was for a buffer that its owner had "
-            "already freed; look for two threads returning one buffer");
+    (void)hearth__fetch_add_relaxed(&arena->misuses, after->stale);
+    if (after->untold != NULL) {
+        *after->untold += after->stale;
+        after->stale = 0;
     }
+    for (; after->stale > 0; after->stale--)
+        hearth__exec_tell_stale(&arena->allocator);
     while (after->strays != NULL) {
         struct hearth_buf *buf = after->strays;
         after->strays = buf->inbox_next;

@@ -87,12 +87,12 @@ static enum hearth_status find_storage(struct hearth_exec *arena, const struct h
 
 static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf *buf,
                                     uint64_t word, const struct hearth__want *want, size_t size,
-                                    bool keep, bool *more)
+                                    bool keep, uint32_t *met)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     struct hearth_buf stand_in = {.index = buf->index};
     struct hearth_buf *spare = NULL;
-    *more = false;
+    *met = 0;
     enum hearth_status status = hearth__exec_begin(arena, CALL);
     if (status != HEARTH_OK)
         return status;
@@ -111,7 +111,7 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
         if (status == HEARTH_OK)
             after.room += old;
     }
-    *more = after.chain != NULL;
+    *met = hearth__exec_met(arena, &after);
     hearth__exec_end(arena, &after);
     return status;
 }
@@ -120,7 +120,7 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
                                size_t size, bool keep)
 {
     struct hearth__want want;
-    bool more;
+    uint32_t met;
     if (!hearth__rounding_want(&arena->rounding, size, buf->alignment_log, &want))
         return HEARTH_OVERFLOW;
     if (!hearth__exec_room_take(arena, want.bytes))
@@ -130,10 +130,10 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
     enum hearth_status status;
     unsigned tries = 0;
     do {
-        status = move_once(arena, buf, word, &want, size, keep, &more);
-    } while (hearth__exec_try_again(arena, status, &tries));
-    if (status == HEARTH_NO_MEMORY && more)
-        status = move_once(arena, buf, word, &want, size, keep, &more);
+        status = move_once(arena, buf, word, &want, size, keep, &met);
+    } while (hearth__exec_try_again(met, status, &tries));
+    if (status == HEARTH_NO_MEMORY && (met & HEARTH__MET_MORE) != 0)
+        status = move_once(arena, buf, word, &want, size, keep, &met);
     if (status != HEARTH_OK)
         hearth__exec_room_undo(arena, want.bytes);
     if (status == HEARTH_NO_MEMORY)

@@ -56,11 +56,10 @@ enum hearth_status hearth__exec_begin_alone(struct hearth_exec *arena, const cha
     return HEARTH_BUSY;
 }
 
-bool hearth__exec_try_again(const struct hearth_exec *arena, enum hearth_status status,
-                            unsigned *tries)
+bool hearth__exec_try_again(uint32_t met, enum hearth_status status, unsigned *tries)
 {
     bool failed = status == HEARTH_NO_MEMORY || status == HEARTH_NO_SLOT;
-    if (!failed || !arena->visited || ++*tries > TRIES_MOST)
+    if (!failed || (met & HEARTH__MET_VISITOR) == 0 || ++*tries > TRIES_MOST)
         return false;
     (void)sched_yield();
     return true;
@@ -235,6 +234,7 @@ size_t hearth__exec_visit_serve(struct hearth_exec *arena, bool apart, struct he
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     size_t released = 0;
     after.visiting = true;
+    after.untold = visit->untold;
     visit->more = false;
     /* EDGE section.leave, observe: the operation that left its section has ended, too. */
     visit->busy = !apart || !hearth__section_visit(&arena->section) ||

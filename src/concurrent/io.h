@@ -306,6 +306,10 @@ bool hearth__io_lists_empty(struct hearth_io *arena, const struct hearth__want *
 size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for_cap,
                         uint64_t deadline);
 
+/* The same for what is stamped below `before`. */
+size_t hearth__io_evict_old(struct hearth__io_access *access, size_t bytes, uint64_t before,
+                            uint64_t deadline);
+
 /* Inside: claim a slot that was seen free with this word, and take its storage off. False when somebody was
  * faster. */
 bool hearth__io_claim(struct hearth__io_access *access, struct hearth_buf *buf, uint64_t word,

@@ -69,6 +69,7 @@ struct victim {
 /* The oldest slots found so far, the newest of them first (a heap), and what they amount to. */
 struct victims {
     size_t wanted;
+    uint64_t before; /* stamps of interest are below */
     size_t bytes;
     unsigned count;
     struct victim heap[VICTIMS_MOST];
@@ -142,6 +143,8 @@ static void walk(struct hearth_io *arena, struct hearth__stack *stack, struct vi
         if (state != HEARTH__FREE || !hearth__slot_in(buf, &arena->allocator))
             continue;
         victim.stamp = hearth__load_relaxed(&buf->stamp);
+        if (victim.stamp >= victims->before)
+            continue;
         victim.capacity = hearth__buf_capacity(buf);
         census->free++;
         consider(victims, &victim);
@@ -262,13 +265,14 @@ static bool start_evicting(struct hearth_io *arena)
     return hearth__cas_acquire(&arena->evicting, &idle, EVICTING);
 }
 
-static size_t evict_bytes(struct hearth__io_access *access, size_t bytes, bool for_cap,
-                          uint64_t deadline)
+static size_t evict_bytes(struct hearth__io_access *access, size_t bytes, uint64_t before,
+                          bool for_cap, uint64_t deadline)
 {
     size_t released = 0;
     while (released < bytes && (deadline == 0 || released == 0 || hearth__now_ns() < deadline)) {
         struct victims victims;
         victims.wanted = bytes - released;
+        victims.before = before;
         size_t step = evict_some(access, &victims, for_cap);
         if (step == 0)
             break;
@@ -290,7 +294,7 @@ static void evict_over_cap(struct hearth__io_access *access)
         if (missing <= 0)
             return;
         size_t bytes = hearth__weight_capacity((hearth__weight)missing) + 1;
-        if (evict_bytes(access, bytes, true, 0) == 0)
+        if (evict_bytes(access, bytes, UINT64_MAX, true, 0) == 0)
             return;
     }
 }
@@ -315,7 +319,18 @@ size_t hearth__io_evict(struct hearth__io_access *access, size_t bytes, bool for
     hearth__io_let_go(access);
     if (!start_evicting(access->arena))
         return 0;
-    size_t released = evict_bytes(access, bytes, for_cap, deadline);
+    size_t released = evict_bytes(access, bytes, UINT64_MAX, for_cap, deadline);
+    stop_evicting(access);
+    return released;
+}
+
+size_t hearth__io_evict_old(struct hearth__io_access *access, size_t bytes, uint64_t before,
+                            uint64_t deadline)
+{
+    if (!start_evicting(access->arena))
+        return 0;
+    hearth__io_let_go(access);
+    size_t released = evict_bytes(access, bytes, before, false, deadline);
     stop_evicting(access);
     return released;
 }

@@ -110,6 +110,8 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     hearth__store_relaxed(&service->held, 0);
     hearth__store_relaxed(&service->holder, 0);
     hearth__budget_init(&service->budget, &limits, &budget_ops);
+    service->outer = NULL;
+    service->untold = 0;
     service->ended = false;
     service->passed_ns = 0;
     service->looked_ns = 0;

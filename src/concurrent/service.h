@@ -50,10 +50,12 @@ struct hearth_service {
     pthread_mutex_t pass;
     _Atomic(uint64_t) holder; /* the token of the thread that has it */
     /* Guarded by it. */
-    bool ended;           /* the last reference is gone */
-    uint64_t passed_ns;   /* when the last pass that looked at threads' activity began */
-    uint64_t looked_ns;   /* when the container's limit was read */
-    uint32_t lost_thread; /* in a forked child: maintenance threads that are not there */
+    struct hearth_service *outer; /* whose pass its thread had before */
+    size_t untold;                /* stale returns that were met: told when the lock is given up */
+    bool ended;                   /* the last reference is gone */
+    uint64_t passed_ns;           /* when the last pass that looked at threads' activity began */
+    uint64_t looked_ns;           /* when the container's limit was read */
+    uint32_t lost_thread;         /* in a forked child: maintenance threads that are not there */
     uint64_t purged_exec,
         purged_io; /* what the backings had taken back when they were purged last */
     uint64_t purged_ms;

@@ -47,29 +47,48 @@
 /* A request that is about to fail waits so long for a pass that is going on. */
 #define PATIENCE_MS 100
 
-static bool has_lock(const struct hearth_service *service)
+/* The service whose pass the calling thread has, or is about to get or to give away: a signal handler, a backing or a
+ * misuse callback may ask for it again. */
+static _Thread_local _Atomic(struct hearth_service *) passing
+    __attribute__((tls_model("initial-exec")));
+
+/* False: the calling thread has it. */
+static bool note(struct hearth_service *service, struct hearth_service **outer)
 {
-    return hearth__load_relaxed(&service->holder) == hearth__thread_token();
+    *outer = hearth__load_relaxed(&passing);
+    if (*outer == service || hearth__load_relaxed(&service->holder) == hearth__thread_token())
+        return false;
+    hearth__store_relaxed(&passing, service);
+    hearth__section_barrier();
+    return true;
 }
 
-static bool taken(struct hearth_service *service)
+static bool locked(struct hearth_service *service, struct hearth_service *outer, int result)
 {
-    hearth__store_relaxed(&service->holder, hearth__thread_token());
-    return true;
+    if (result == 0) {
+        service->outer = outer;
+        hearth__store_relaxed(&service->holder, hearth__thread_token());
+    } else {
+        hearth__store_relaxed(&passing, outer);
+    }
+    return result == 0;
 }
 
 bool hearth__service_lock(struct hearth_service *service)
 {
-    return !has_lock(service) && pthread_mutex_lock(&service->pass) == 0 && taken(service);
+    struct hearth_service *outer;
+    return note(service, &outer) && locked(service, outer, pthread_mutex_lock(&service->pass));
 }
 
 bool hearth__service_try_lock(struct hearth_service *service)
 {
-    return !has_lock(service) && pthread_mutex_trylock(&service->pass) == 0 && taken(service);
+    struct hearth_service *outer;
+    return note(service, &outer) && locked(service, outer, pthread_mutex_trylock(&service->pass));
 }
 
 bool hearth__service_lock_patiently(struct hearth_service *service)
 {
+    struct hearth_service *outer;
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += (long)(PATIENCE_MS * MS);
@@ -77,14 +96,21 @@ bool hearth__service_lock_patiently(struct hearth_service *service)
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    return !has_lock(service) && pthread_mutex_timedlock(&service->pass, &until) == 0 &&
-           taken(service);
+    return note(service, &outer) &&
+           locked(service, outer, pthread_mutex_timedlock(&service->pass, &until));
 }
 
 void hearth__service_unlock(struct hearth_service *service)
 {
+    struct hearth_service *outer = service->outer;
+    size_t untold = service->untold;
+    service->untold = 0;
     hearth__store_relaxed(&service->holder, 0);
     (void)pthread_mutex_unlock(&service->pass);
+    hearth__section_barrier();
+    hearth__store_relaxed(&passing, outer);
+    for (; untold > 0; untold--)
+        hearth__exec_tell_stale(NULL);
 }
 
 bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadline_ns)
@@ -222,6 +248,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
     bool more = true;
     while (more && goes_on(pass)) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+        after.untold = &service->untold;
         uint64_t given = hearth__load_relaxed(&arena->cells.given_bytes);
         if (hearth__exec_begin(arena, "hearth_service_trim") != HEARTH_OK) {
             pass->busy++;
@@ -307,7 +334,7 @@ static bool serve_raised(struct hearth_service *service, struct hearth_exec *are
                          const struct look *look, struct hearth__pass *pass)
 {
     if (service->releases.count + HEARTH__VISIT_MOST > HEARTH__RELEASES_MOST || !goes_on(pass)) {
-        struct hearth__visit nothing = {.releases = &service->releases};
+        struct hearth__visit nothing = {.releases = &service->releases, .untold = &service->untold};
         (void)hearth__exec_visit_serve(arena, false, &nothing);
         return true;
     }
@@ -316,6 +343,7 @@ static bool serve_raised(struct hearth_service *service, struct hearth_exec *are
         .goal = pass->goal - pass->released,
         .most = left_of(pass, 0),
         .releases = &service->releases,
+        .untold = &service->untold,
     };
     count_released(pass, true, hearth__exec_visit_serve(arena, apart, &visit));
     pass->visited += !visit.busy;
@@ -413,6 +441,7 @@ static void sweep(struct hearth_service *service, uint64_t before, struct hearth
         hearth__io_leave(&access);
         count_released(pass, false, bytes);
         more = sweep.more && bytes != 0;
+        pass->more |= sweep.more && bytes == 0; /* it goes on from there the next time */
         if (!hearth__service_run_releases(service, pass->deadline_ns))
             pass->more = true;
     }
@@ -443,6 +472,19 @@ static void look_at_io(struct hearth_io *io, const struct look *look, uint64_t a
     hearth__ages_note(&io->ages, look->now_ms, clock, age_ms);
 }
 
+/* The oldest first, when not all of it is to go. What is too large for the goal goes, too. */
+static void evict(struct hearth_service *service, uint64_t before, struct hearth__pass *pass)
+{
+    struct hearth__io_access access;
+    hearth__io_enter(service->io, &access);
+    size_t bytes =
+        hearth__io_evict_old(&access, pass->goal - pass->released, before, pass->deadline_ns);
+    hearth__io_leave(&access);
+    count_released(pass, false, bytes);
+    pass->released_directly += bytes;
+    (void)goes_on(pass);
+}
+
 static void pass_io(struct hearth_service *service, const struct look *look,
                     struct hearth__pass *pass)
 {
@@ -464,7 +506,12 @@ static void pass_io(struct hearth_service *service, const struct look *look,
         io->flushed_ms = look->now_ms;
         hearth__io_alert(io, HEARTH__ATTENTION_FLUSH);
     }
-    sweep(service, before, pass);
+    /* Lists give back their youngest first: that is fine where all of it goes, or all that is old. */
+    if (pass->goal != SIZE_MAX && age_ms == 0 && pass->most == 0 && pass->released < pass->goal &&
+        !pass->more)
+        evict(service, before, pass);
+    else
+        sweep(service, before, pass);
     if (used)
         pass->busy_bytes += hearth_io_retained_bytes(io);
 }

@@ -293,13 +293,22 @@ enum hearth_status hearth_service_detach(struct hearth_service *service)
 
 /* In a forked child. */
 
+static bool is_on_list(const struct hearth_exec *arena)
+{
+    const struct hearth_exec *own = self.list;
+    while (own != NULL && own != arena)
+        own = own->next_in_thread;
+    return own != NULL;
+}
+
 /* An arena of a thread that does not exist here, or one that somebody was visiting. */
 static void orphan(struct hearth_exec *arena)
 {
     struct hearth__section *section = &arena->section;
     uint32_t attention = hearth__load_relaxed(&section->attention);
     uint64_t owner = hearth__load_relaxed(&arena->owner);
-    bool own = owner == hearth__thread_token_peek();
+    /* By its owner; or, when it was wound up and shows none, by the list. */
+    bool own = owner == hearth__thread_token_peek() || is_on_list(arena);
     bool ended = (attention & HEARTH__ATTENTION_ENDED) != 0;
     bool visited = !ended && (attention & HEARTH__ATTENTION_VISITED) != 0;
     bool inside = hearth__section_busy(section) || hearth__load_relaxed(&arena->running) != 0;

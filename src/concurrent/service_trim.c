@@ -279,8 +279,8 @@ enum hearth_status hearth_service_set_live_limit(struct hearth_service *service,
         return hearth__misuse_detail(HEARTH_INVALID, call, NULL, NULL,
                                      "the service does not count live bytes; create it with a "
                                      "live_limit, HEARTH_UNBOUNDED for one to be set later");
-    hearth__budget_set_live_limit(&service->budget, bytes, reserve);
-    return HEARTH_OK;
+    return hearth__budget_set_live_limit(&service->budget, bytes, reserve) ? HEARTH_OK
+                                                                           : HEARTH_BUSY;
 }
 
 enum hearth_status hearth_service_set_ageing(struct hearth_service *service, uint32_t age_runs,

@@ -64,7 +64,7 @@
 
 /* The queues that the calling thread has locked or is about to lock: more than one if signal handlers return
  * storage of several services. Initial-exec as in thread.h. */
-#define INSIDE_MOST 4u
+#define INSIDE_MOST 8u
 static _Thread_local struct {
     _Atomic(struct hearth__waiters *) queues[INSIDE_MOST];
     _Atomic(uint32_t) depth;
@@ -79,23 +79,29 @@ static bool lock(struct hearth__waiters *waiters)
             return false;
     if (depth == INSIDE_MOST)
         return false;
-    /* A handler that comes in between leaves both as it found them. */
-    hearth__store_relaxed(&inside.queues[depth], waiters);
+    /* The place first: a handler that comes in between takes the next one, and leaves all as it was. */
+    hearth__store_relaxed(&inside.queues[depth], NULL);
     hearth__store_release(&inside.depth, depth + 1);
+    hearth__store_release(&inside.queues[depth], waiters);
     (void)pthread_mutex_lock(&waiters->lock);
     return true;
 }
+
+static void serve_wishes(struct hearth__budget *budget);
 
 static void unlock(struct hearth__budget *budget)
 {
     struct hearth__waiters *waiters = &budget->waiters;
     for (;;) {
         (void)pthread_mutex_unlock(&waiters->lock);
-        hearth__store_release(&inside.depth, hearth__load_relaxed(&inside.depth) - 1);
+        uint32_t depth = hearth__load_relaxed(&inside.depth) - 1;
+        hearth__store_release(&inside.queues[depth], NULL);
+        hearth__store_release(&inside.depth, depth);
         if (hearth__likely(hearth__load_relaxed(&waiters->again) == 0) ||
             hearth__exchange_acq_rel(&waiters->again, 0) == 0)
             return;
         (void)lock(waiters);
+        serve_wishes(budget);
         hearth__waiters_count_return(waiters, true, SIZE_MAX);
         hearth__waiters_give_turns(budget);
     }
@@ -296,9 +302,9 @@ void hearth__waiters_serve(struct hearth__budget *budget, bool storage, size_t t
     unlock(budget);
 }
 
-void hearth__waiters_lock(struct hearth__budget *budget)
+bool hearth__waiters_lock(struct hearth__budget *budget)
 {
-    (void)lock(&budget->waiters);
+    return lock(&budget->waiters);
 }
 
 void hearth__waiters_unlock_and_serve(struct hearth__budget *budget)
@@ -318,11 +324,10 @@ static bool end_wait(struct hearth__budget *budget, struct hearth__wait *wait)
     return true;
 }
 
-void hearth__budget_cancel(struct hearth__budget *budget, uint64_t token, size_t *woken)
+static size_t cancel_waits(struct hearth__budget *budget, uint64_t token)
 {
     size_t count = 0;
     bool found = false;
-    (void)lock(&budget->waiters);
     struct hearth__wait *next;
     for (struct hearth__wait *wait = budget->waiters.first; wait != NULL; wait = next) {
         next = wait->next;
@@ -336,21 +341,60 @@ void hearth__budget_cancel(struct hearth__budget *budget, uint64_t token, size_t
     if (token != 0 && !found)
         hearth__cancels_add(&budget->waiters.cancels, token);
     hearth__waiters_give_turns(budget);
-    unlock(budget);
-    if (woken != NULL)
-        *woken = count;
+    return count;
 }
 
-void hearth__budget_close(struct hearth__budget *budget)
+static void close_queue(struct hearth__budget *budget)
 {
-    (void)lock(&budget->waiters);
     budget->waiters.closed = true;
     struct hearth__wait *next;
     for (struct hearth__wait *wait = budget->waiters.first; wait != NULL; wait = next) {
         next = wait->next;
         (void)end_wait(budget, wait);
     }
-    unlock(budget);
+}
+
+/* Under the lock: what signal handlers asked for while its holder was interrupted. */
+static void serve_wishes(struct hearth__budget *budget)
+{
+    struct hearth__waiters *waiters = &budget->waiters;
+    uint64_t token = hearth__exchange_acq_rel(&waiters->cancel_wanted, 0);
+    if (token != 0)
+        (void)cancel_waits(budget, token == UINT64_MAX ? 0 : token);
+    if (hearth__load_relaxed(&waiters->close_wanted))
+        close_queue(budget);
+}
+
+/* A signal handler interrupted the holder: it serves the wish when it is done. Of several threads' names the last
+ * one counts. */
+static void wish(struct hearth__waiters *waiters)
+{
+    hearth__store_release(&waiters->again, 1);
+}
+
+void hearth__budget_cancel(struct hearth__budget *budget, uint64_t token, size_t *woken)
+{
+    size_t count = 0;
+    if (lock(&budget->waiters)) {
+        count = cancel_waits(budget, token);
+        unlock(budget);
+    } else {
+        hearth__store_relaxed(&budget->waiters.cancel_wanted, token == 0 ? UINT64_MAX : token);
+        wish(&budget->waiters);
+    }
+    if (woken != NULL)
+        *woken = count;
+}
+
+void hearth__budget_close(struct hearth__budget *budget)
+{
+    if (lock(&budget->waiters)) {
+        close_queue(budget);
+        unlock(budget);
+    } else {
+        hearth__store_relaxed(&budget->waiters.close_wanted, true);
+        wish(&budget->waiters);
+    }
 }
 
 size_t hearth__budget_waiter_count(const struct hearth__budget *budget)
@@ -372,6 +416,8 @@ static void reset(struct hearth__waiters *waiters)
     hearth__store_relaxed(&waiters->passes, HEARTH__WAIT_PASSES);
     hearth__store_relaxed(&waiters->count, 0);
     hearth__store_relaxed(&waiters->again, 0);
+    hearth__store_relaxed(&waiters->cancel_wanted, 0);
+    hearth__store_relaxed(&waiters->close_wanted, false);
     hearth__cancels_init(&waiters->cancels);
 }
 

@@ -83,6 +83,9 @@ struct hearth__waiters {
     _Atomic(int32_t) passes;
     /* Something came back to a signal handler that had interrupted the lock's holder. */
     _Atomic(uint32_t) again;
+    /* Asked for meanwhile: the end of waits, of one thread's or (UINT64_MAX) of all; and the close. */
+    _Atomic(uint64_t) cancel_wanted;
+    _Atomic(bool) close_wanted;
     struct hearth__cancels cancels; /* remembered */
 };
 
@@ -121,7 +124,8 @@ void hearth__waiters_after_fork_child(struct hearth__waiters *waiters);
 void hearth__waiters_serve(struct hearth__budget *budget, bool storage, size_t turns);
 
 /* Take and release the lock; serving whom a change of the limit lets pass in between. */
-void hearth__waiters_lock(struct hearth__budget *budget);
+/* False: the calling thread was interrupted while it held it. */
+bool hearth__waiters_lock(struct hearth__budget *budget);
 void hearth__waiters_unlock_and_serve(struct hearth__budget *budget);
 
 /* Whether some who would wait may pass the first waiter once more, and its undoing. Lock-free. */
