@@ -160,7 +160,7 @@ struct hearth_service_options {
      *  the runs, and within one and a half times as many; 0: HEARTH_AGE_MS_DEFAULT. */
     uint32_t age_ms;
     /** Bound the ceiling by this percentage (1 to 100) of the smallest memory limit of the
-     *  process's control groups, read at creation and again by each tick; 0: do not look. Without a
+     *  process's control groups, read at creation and once a second by ticks; 0: do not look. Without a
      *  limit there it has no effect; with a `ceiling` the smaller of the two holds. */
     uint32_t ceiling_percent;
     /** HEARTH_SERVICE_* joined. */
@@ -210,8 +210,8 @@ HEARTH_API void hearth_service_unref(struct hearth_service *service);
  * prefill answer CLOSED, and waiters wake with CLOSED; free, retain, view, release and export of
  * live buffers go on working, and returned storage goes straight back to the backing. The caller's
  * reference stays.
- * Thread: any. Progress: lock-free, except that waiters' queue lock is taken when there are
- * waiters.
+ * Thread: any. Progress: waits for nobody's operation; takes the locks of the waiters' queue and of
+ * the maintenance thread's sleep, which are held for moments.
  * Returns OK, CLOSED (already closed), INVALID.
  */
 HEARTH_API enum hearth_status hearth_service_close(struct hearth_service *service);
@@ -281,7 +281,8 @@ HEARTH_API enum hearth_status hearth_service_end_run(struct hearth_service *serv
  * Thread: any. Progress: waits for nobody's operation; may wait for a grace period when budget_ns
  * is 0.
  * Returns OK whatever was released, BUSY (inside a read section of the caller's own: what needs no
- * grace period was done), INVALID.
+ * grace period was done; or called back from a pass, by a misuse callback: nothing was done),
+ * INVALID.
  */
 HEARTH_API enum hearth_status hearth_service_trim(struct hearth_service *service, size_t goal_bytes,
                                                   uint64_t budget_ns,
@@ -449,7 +450,8 @@ HEARTH_API size_t hearth_service_live_bytes(const struct hearth_service *service
 HEARTH_API size_t hearth_service_live_capacity(const struct hearth_service *service);
 /** Capacity of free buffers: what the ceiling bounds. */
 HEARTH_API size_t hearth_service_retained_bytes(const struct hearth_service *service);
-/** Credit granted and not filled with retained storage: at most thread_count * grant. */
+/** Credit granted and not filled with retained storage: at most grant for each thread that used the
+ *  service and has not exited, and what a thread left that exited during a visit, until the next one. */
 HEARTH_API size_t hearth_service_stranded_bytes(const struct hearth_service *service);
 /** The ceiling in force, the container's included; HEARTH_UNBOUNDED if there is none. */
 HEARTH_API size_t hearth_service_ceiling(const struct hearth_service *service);

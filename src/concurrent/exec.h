@@ -459,7 +459,7 @@ enum hearth_status hearth__exec_refused(struct hearth_exec *arena, const struct 
 /* For services: exec_life.c, exec_end.c. */
 
 /* An arena of the calling thread. */
-enum hearth_status hearth__exec_make(const struct hearth_exec_options *options, uint32_t debug,
+enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, uint32_t debug,
                                      struct hearth_exec **arena);
 
 /* The closer, when the service has no more users: end the arena, or let its owner do it who is inside. The owner's

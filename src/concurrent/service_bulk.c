@@ -368,8 +368,10 @@ static enum hearth_status look_at(const struct hearth_service *service,
                                   const struct hearth_buf *buf)
 {
     const struct hearth_allocator *owner = hearth_buf_owner(buf);
+    if (owner == NULL)
+        return HEARTH_FOREIGN;
     bool ours = owner == hearth_io_allocator(service->io);
-    if (owner != NULL && owner->ops == &hearth__exec_ops)
+    if (owner->ops == &hearth__exec_ops)
         ours = ((const struct hearth_exec *)(const void *)owner)->service == service;
     if (!ours)
         return HEARTH_FOREIGN;

@@ -104,7 +104,8 @@ enum hearth_status hearth_service_trim(struct hearth_service *service, size_t go
             status = HEARTH_BUSY; /* called back from a pass */
     } else {
         made.more = hearth__reclaim_pending() ? 1 : 0;
-        pass.deadline_ns = began + budget_ns < began ? UINT64_MAX : began + budget_ns;
+        /* Half of it: one step may take as long as the rest, such as a purge that finds more than was reckoned. */
+        pass.deadline_ns = began + budget_ns / 2 < began ? UINT64_MAX : began + budget_ns / 2;
         mine = trim_slice(service, &pass);
     }
     if (mine) {
