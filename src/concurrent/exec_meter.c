@@ -45,9 +45,6 @@ static int64_t grant_of(const struct hearth_exec *arena)
 bool hearth__exec_charge(struct hearth_exec *arena, const struct hearth_buf *buf,
                          struct hearth__exec_after *after)
 {
-#ifdef HEARTH_BROKEN_UNCHARGED
-    return true;
-#endif
     if (!arena->metering)
         return true;
     int64_t need = arena->stored + (int64_t)hearth__load_relaxed(&buf->weight) - arena->charge;
@@ -124,6 +121,9 @@ static void give_in(struct hearth_exec *arena, struct hearth__exec_after *after)
 
 void hearth__exec_settle(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
+#ifdef HEARTH_BROKEN_UNCHARGED
+    arena->charge = arena->stored;
+#endif
     if (!arena->metering)
         return;
     catch_up(arena, after);
@@ -192,11 +192,9 @@ void hearth__exec_after(struct hearth_exec *arena, int64_t wanted)
 {
     if (wanted > 0)
         (void)hearth__service_make_room(arena->service, HEARTH_DOMAIN_EXEC, wanted);
-#ifndef HEARTH_BROKEN_END_UNSEEN
     hearth__section_barrier();
     if ((hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_GONE) != 0)
         hearth__exec_end_own(arena);
-#endif
 }
 
 bool hearth__exec_reclaim_others(struct hearth_exec *arena)

@@ -30,12 +30,16 @@
 #include "core/perturb.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 /* A magazine holds this many bytes, and at least and at most so many slots. */
 #define MAGAZINE_BYTES ((size_t)64 << 10)
 #define MAGAZINE_LEAST 2u
 #define MAGAZINE_MOST 32u
+
+/* Looks for the end of a visit when a cache is given up. */
+#define VISIT_LOOKS 100u
 
 _Thread_local struct hearth__io_thread hearth__io_thread;
 
@@ -190,6 +194,13 @@ static void give_up(struct hearth__io_cache *cache)
     struct hearth_io *arena = cache->arena;
     hearth__section_resume(section);
     uint32_t attention = hearth__load_acquire(&section->attention);
+    for (unsigned i = 0; (attention & HEARTH__ATTENTION_VISITED) != 0 && i < VISIT_LOOKS; i++) {
+        /* A visit is short, and a visitor that found this thread inside would leave all to the next one. */
+        hearth__section_leave(section, hearth__thread_token());
+        (void)sched_yield();
+        hearth__section_resume(section);
+        attention = hearth__load_acquire(&section->attention);
+    }
     /* Visited or closed: what it holds is for the visitor, the next owner, or the one who completes. */
     if ((attention &
          (HEARTH__ATTENTION_VISITED | HEARTH__ATTENTION_CLOSED | HEARTH__ATTENTION_GONE)) == 0) {

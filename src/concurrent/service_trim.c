@@ -182,7 +182,8 @@ size_t hearth__service_reclaim(struct hearth_service *service)
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
     hearth__service_unlock(service);
-    hearth__service_note_reclaimed(service, pass.released);
+    if (pass.released != 0)
+        hearth__service_note_reclaimed(service, pass.released);
     return pass.released;
 }
 

@@ -4,6 +4,7 @@
 #include "core/conf.h"
 #include "core/debug.h"
 #include "core/misuse.h"
+#include "core/perturb.h"
 
 #include <hearth/allocator.h>
 
@@ -73,6 +74,7 @@ enum hearth_status hearth__backing_acquire(struct hearth_backing *backing, size_
         return HEARTH_NO_MEMORY;
     }
     bytes &= ~(granule - 1);
+    HEARTH__PERTURB("backing");
     enum hearth_status status = backing->ops.acquire(backing->context, bytes, alignment, segment);
     if (status == HEARTH_OK &&
         (segment->base == NULL || segment->length < bytes || segment->length % granule != 0 ||
@@ -95,6 +97,7 @@ void hearth__backing_release(struct hearth_backing *backing, const struct hearth
 {
     (void)hearth__fetch_add_relaxed(&backing->release_calls, 1);
     (void)hearth__fetch_add_relaxed(&backing->released_bytes, segment->length);
+    HEARTH__PERTURB("backing");
     hearth__debug_released(segment->base, segment->length);
     backing->ops.release(backing->context, segment);
 }
