@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define PREFAULT_STACK_BYTES ((size_t)128 << 10)
+
 void *prefault_alloc(size_t count, size_t bytes)
 {
     size_t total;
@@ -21,6 +23,14 @@ void *prefault_alloc(size_t count, size_t bytes)
     /* MAP_POPULATE is best effort, and may leave the zero page behind: write. */
     memset(memory, 0, total);
     return memory;
+}
+
+void prefault_stack(void)
+{
+    volatile unsigned char pages[PREFAULT_STACK_BYTES];
+    for (size_t at = 0; at < sizeof pages; at += 4096) {
+        pages[at] = 0;
+    }
 }
 
 void prefault_free(void *memory, size_t count, size_t bytes)

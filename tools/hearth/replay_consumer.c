@@ -206,6 +206,7 @@ void *replay_consumer_main(void *argument)
 {
     struct replay_consumer *consumer = argument;
     struct replay_engine *engine = consumer->engine;
+    prefault_stack();
     if (!replay_wait_for_start(engine)) {
         return NULL;
     }

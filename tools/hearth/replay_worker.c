@@ -4,6 +4,7 @@
  * the allocator under test does, the hand-over between trace threads, and the readings at both
  * ends.
  */
+#include "prefault.h"
 #include "replay_engine.h"
 
 #include "mix.h"
@@ -289,6 +290,7 @@ void *replay_worker_main(void *argument)
     struct replay_worker *worker = argument;
     struct replay_engine *engine = worker->engine;
     struct replay_allocator *allocator = engine->job->allocator;
+    prefault_stack();
     if (!replay_wait_for_start(engine)) {
         return NULL;
     }
