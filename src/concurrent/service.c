@@ -107,7 +107,6 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     hearth__store_relaxed(&service->holds, 2); /* the users', the I/O arena's */
     hearth__store_relaxed(&service->grown, 0);
     hearth__store_relaxed(&service->runs, 0);
-    hearth__store_relaxed(&service->held, 0);
     hearth__store_relaxed(&service->holder, 0);
     hearth__budget_init(&service->budget, &limits, &budget_ops);
     service->outer = NULL;
@@ -345,7 +344,6 @@ static void after_fork(void)
         /* In the middle of a pass: what was on its way to the backings is lost here. No arena counts it any more. */
         if (pthread_mutex_trylock(&service->pass) != 0) {
             hearth__releases_init(&service->releases);
-            hearth__store_relaxed(&service->held, 0);
         }
         init_locks(service);
         hearth__store_relaxed(&service->holder, 0);

@@ -44,7 +44,6 @@ struct hearth_service {
     _Atomic(uint64_t) holds;
     _Atomic(uint64_t) grown; /* bytes obtained, since the maintenance thread looked last */
     _Atomic(uint64_t) runs;  /* of all threads */
-    _Atomic(size_t) held;    /* bytes in `releases` */
     struct hearth__budget budget;
 
     /* One pass over the arenas at a time. Rank: outermost. Through hearth__service_lock() and its like. */

@@ -117,7 +117,6 @@ bool hearth__service_run_releases(struct hearth_service *service, uint64_t deadl
 {
     uint64_t before = service->releases.released_bytes;
     bool done = hearth__releases_run(&service->releases, deadline_ns);
-    hearth__store_relaxed(&service->held, service->releases.held_bytes);
     /* Somebody may wait because the backing refused. */
     if (service->releases.released_bytes != before)
         hearth__budget_room_give(&service->budget, 0);
@@ -533,7 +532,7 @@ void hearth__service_pass(struct hearth_service *service, struct hearth__pass *p
     }
     /* What was taken before and waits is the first to go, and part of the goal. */
     if (!pass->looked)
-        count_released(pass, true, service->releases.held_bytes);
+        count_released(pass, true, hearth__load_relaxed(&service->releases.held_bytes));
     if (!hearth__service_run_releases(service, pass->deadline_ns)) {
         pass->more = true;
         return;

@@ -46,7 +46,7 @@ void hearth__service_read(const struct hearth_service *service, struct hearth__s
 GETTER(live_bytes, now.live_bytes)
 GETTER(live_capacity, now.live_capacity)
 GETTER(retained_bytes, now.exec_retained + now.io_retained)
-GETTER(footprint, now.footprint + hearth__load_relaxed(&service->held))
+GETTER(footprint, now.footprint + hearth__load_relaxed(&service->releases.held_bytes))
 
 size_t hearth_service_thread_count(const struct hearth_service *service)
 {

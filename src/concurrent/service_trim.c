@@ -43,7 +43,7 @@ static void count_released(struct hearth_service *service, const struct hearth__
 {
     uint64_t bytes =
         service->releases.released_bytes - pass->released_at_start + pass->released_directly;
-    report->kept_unreached += service->releases.held_bytes;
+    report->kept_unreached += hearth__load_relaxed(&service->releases.held_bytes);
     report->released_bytes = bytes;
     report->released_io_bytes = pass->released_io < bytes ? pass->released_io : bytes;
     report->released_exec_bytes = bytes - report->released_io_bytes;

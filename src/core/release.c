@@ -11,6 +11,13 @@ void hearth__releases_init(struct hearth__releases *releases)
     memset(releases, 0, sizeof *releases);
 }
 
+/* One writer. */
+static void hold(struct hearth__releases *releases, size_t bytes)
+{
+    hearth__store_relaxed(&releases->held_bytes,
+                          hearth__load_relaxed(&releases->held_bytes) + bytes);
+}
+
 bool hearth__releases_add(struct hearth__releases *releases, struct hearth_backing *backing,
                           const struct hearth_segment *segment)
 {
@@ -24,7 +31,7 @@ bool hearth__releases_add(struct hearth__releases *releases, struct hearth_backi
         .discarded = segment->length < HEARTH__RELEASE_CHUNK_BYTES ? segment->length : 0,
     };
     releases->count++;
-    releases->held_bytes += segment->length;
+    hold(releases, segment->length);
     return true;
 }
 
@@ -47,7 +54,7 @@ static void release_first(struct hearth__releases *releases)
     /* Off the list first: the process may be copied in between, and must not release it twice. */
     releases->first = (releases->first + 1) % HEARTH__RELEASES_MOST;
     releases->count--;
-    releases->held_bytes -= segment.length;
+    hold(releases, -segment.length);
     hearth__backing_release(backing, &segment);
     releases->released_bytes += segment.length;
 }

@@ -15,6 +15,8 @@
 #ifndef HEARTH_CORE_RELEASE_H
 #define HEARTH_CORE_RELEASE_H
 
+#include "core/atomic.h"
+
 #include <hearth/backing.h>
 
 #include <stdbool.h>
@@ -37,9 +39,9 @@ struct hearth__releases {
     struct hearth__release waiting[HEARTH__RELEASES_MOST]; /* a ring: first in, first out */
     uint32_t first;
     uint32_t count;
-    size_t held_bytes;        /* of the segments that wait */
-    uint64_t released_bytes;  /* of all segments given back */
-    uint64_t discarded_bytes; /* of all pages that backings gave back before that */
+    _Atomic(size_t) held_bytes; /* of the segments that wait; anybody may read it */
+    uint64_t released_bytes;    /* of all segments given back */
+    uint64_t discarded_bytes;   /* of all pages that backings gave back before that */
 };
 
 /* Start empty. */

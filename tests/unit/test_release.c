@@ -32,7 +32,7 @@ static void add(size_t bytes)
 
 static void assert_totals(size_t held, size_t released)
 {
-    assert_size(releases.held_bytes, held);
+    assert_size(hearth__load_relaxed(&releases.held_bytes), held);
     assert_size(releases.released_bytes, released);
     assert_size(lender.lent, held);
     assert_size(lender.wrong_cookies, 0);
@@ -101,7 +101,7 @@ Test(release, a_large_segment_is_split)
         cr_assert_eq(now.page_events, before.page_events + slice);
         cr_assert_eq(now.purged_bytes, slice * CHUNK);
         cr_assert_eq(now.unmapped_bytes, before.unmapped_bytes);
-        assert_size(releases.held_bytes, 256 * MIB);
+        assert_size(hearth__load_relaxed(&releases.held_bytes), 256 * MIB);
     }
     cr_assert_leq(resident_now() + 250 * MIB, resident, "nothing is left for the release");
     cr_assert(hearth__releases_run(&releases, PAST));
