@@ -45,6 +45,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define HEARTH__ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HEARTH__ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifdef HEARTH__ADDRESS_SANITIZER
+#include <sanitizer/lsan_interface.h>
+#endif
+
 _Atomic(struct hearth__table *) hearth__directory[HEARTH__TABLE_SIZE];
 
 _Atomic(struct hearth__segment *) hearth__segments[HEARTH__SEGMENTS_MAX];
@@ -131,6 +142,16 @@ static uint32_t first_slot_of(enum hearth__segment_kind kind)
     }
 }
 
+/* What a core points to, such as its backing, is not leaked; the sanitizer does not look into mappings by itself. */
+static void show_to_leak_sanitizer(const struct hearth__segment *segment)
+{
+#ifdef HEARTH__ADDRESS_SANITIZER
+    __lsan_register_root_region(segment, HEARTH__GRANULE_BYTES);
+#else
+    (void)segment;
+#endif
+}
+
 static struct hearth__segment *segment_create(enum hearth__segment_kind kind)
 {
     struct hearth__segment *segment = map_aligned(HEARTH__GRANULE_BYTES, HEARTH__GRANULE_BYTES);
@@ -144,6 +165,7 @@ static struct hearth__segment *segment_create(enum hearth__segment_kind kind)
     }
     segment->kind = kind;
     segment->first_slot = first_slot_of(kind);
+    show_to_leak_sanitizer(segment);
     /* EDGE meta.segments, publish: the segment's header. */
     hearth__store_release(&hearth__segments[segment->id], segment);
     /* EDGE meta.table, publish: the segment's header. */
