@@ -132,6 +132,10 @@ void rig_open(struct rig *rig, struct hearth_service_options options)
 void rig_identity(struct rig *rig)
 {
     const struct hearth_service *service = rig->service;
+    /* The maintenance thread may be giving something back at this moment. */
+    for (unsigned i = 0; i < 300 && hearth_service_footprint(service) != bank_bytes(&rig->bank);
+         i++)
+        io_pause(10);
     size_t retained = hearth_service_retained_bytes(service);
     size_t footprint = hearth_service_footprint(service);
     EXPECT_SIZE(bank_bytes(&rig->bank), footprint);
