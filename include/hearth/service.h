@@ -270,7 +270,8 @@ HEARTH_API enum hearth_status hearth_service_end_run(struct hearth_service *serv
  * With a budget other than 0 it does not wait for a grace period: what needs one is left to the
  * next call, and report->more says so.
  *
- * Live and leased buffers are untouched. No alloc or free waits for a trim. Caches that served an
+ * Live and leased buffers are untouched. No free waits for a trim; an alloc that meets a visit of its
+ * own arena lets it get on a bounded number of times, which takes microseconds. Caches that served an
  * operation since the last pass are not visited but asked to give back in slices of their own;
  * their bytes are reported as kept_busy. There is at most one visiting pass per millisecond and
  * service. Without a budget a trim waits for the one that runs, and looks twice, a millisecond apart,

@@ -59,10 +59,8 @@ static uint64_t limit_units(size_t bytes)
     return bytes / HEARTH__WEIGHT_UNIT;
 }
 
-void hearth__budget_init(struct hearth__budget *budget, const struct hearth__budget_limits *limits,
-                         const struct hearth__budget_ops *ops)
+void hearth__budget_init(struct hearth__budget *budget, const struct hearth__budget_limits *limits)
 {
-    budget->ops = ops;
     budget->metered = limits->metered;
     budget->grant = limits->grant;
     hearth__store_relaxed(&budget->ceiling, limits->ceiling);

@@ -23,22 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct hearth__budget;
-
-/* What the owner of a budget can do for the arenas that share it. Members may be NULL. */
-struct hearth__budget_ops {
-    /* Evict until `weight` more can be charged for `domain` (enum hearth_domain). False: it cannot. */
-    bool (*make_room)(struct hearth__budget *budget, int domain, int64_t weight);
-    /* Give back retained storage of everybody but `except`; how many bytes. */
-    size_t (*reclaim)(struct hearth__budget *budget, const void *except);
-    /* An arena retains `bytes` more than when it last told. */
-    void (*grew)(struct hearth__budget *budget, size_t bytes);
-};
-
 struct hearth__budget {
-    const struct hearth__budget_ops *ops; /* may be NULL */
-    bool metered;                         /* const: whether live bytes are counted at all */
-    size_t grant;                         /* const: bytes of credit taken at a time */
+    bool metered; /* const: whether live bytes are counted at all */
+    size_t grant; /* const: bytes of credit taken at a time */
     alignas(
         64) _Atomic(int64_t) credit; /* weights that may still be retained; below 0 after a cut */
     _Atomic(size_t) ceiling;         /* writer: exchange by setters */
@@ -63,8 +50,7 @@ struct hearth__budget_limits {
 };
 
 /* Also for memory that was in use before. Nobody else knows the budget yet. */
-void hearth__budget_init(struct hearth__budget *budget, const struct hearth__budget_limits *limits,
-                         const struct hearth__budget_ops *ops);
+void hearth__budget_init(struct hearth__budget *budget, const struct hearth__budget_limits *limits);
 
 /* Nobody waits, and nobody uses the budget any more. */
 void hearth__budget_fini(struct hearth__budget *budget);

@@ -99,7 +99,7 @@ static void join(struct hearth_io *core, size_t live_limit, const struct hearth_
             .live_limit = live_limit,
             .metered = live_limit != HEARTH_UNBOUNDED,
         };
-        hearth__budget_init(&core->own, &limits, NULL);
+        hearth__budget_init(&core->own, &limits);
     }
     hearth__ages_init(&core->ages);
     hearth__ages_init(&core->run_ages);

@@ -34,8 +34,6 @@
 #include <sched.h>
 #include <string.h>
 
-static const struct hearth__budget_ops budget_ops = {0};
-
 /* Nanoseconds for a KiB, before any purge was timed: an eighth of a microsecond for a page. */
 #define PURGE_RATE 32u
 
@@ -108,7 +106,7 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     hearth__store_relaxed(&service->grown, 0);
     hearth__store_relaxed(&service->runs, 0);
     hearth__store_relaxed(&service->holder, 0);
-    hearth__budget_init(&service->budget, &limits, &budget_ops);
+    hearth__budget_init(&service->budget, &limits);
     service->outer = NULL;
     service->untold = 0;
     service->ended = false;

@@ -3,7 +3,7 @@
  * Service: ageing, and the thread that sees to it when nobody calls.
  *
  * By time: each tick notes the arenas' clocks and gives back what idle ones have not used for age_ms; those at work
- * are asked. The thread ticks eight times per age_ms, so storage goes at most 1.4 times that after its last use.
+ * are asked. The thread ticks eight times per age_ms, so storage goes at most one and a half times that after its last use.
  * By runs: an arena's owner says where its runs end, and gives back what it has not used for age_runs of them.
  *
  * The thread is started by whoever obtains storage once maintenance_bytes were obtained, and ends when nothing is

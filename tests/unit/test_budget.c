@@ -17,7 +17,7 @@ static void open_budget(struct hearth__budget *budget, size_t ceiling, size_t li
     };
     /* Memory that was something else before. */
     memset(budget, 0xa5, sizeof *budget);
-    hearth__budget_init(budget, &limits, NULL);
+    hearth__budget_init(budget, &limits);
 }
 
 Test(budget, charge_takes_between_least_and_wish)
@@ -146,7 +146,7 @@ Test(budget, what_is_not_metered_is_not_counted)
 {
     struct hearth__budget budget;
     struct hearth__budget_limits limits = {HEARTH_UNBOUNDED, MIB, HEARTH_UNBOUNDED, 0, false};
-    hearth__budget_init(&budget, &limits, NULL);
+    hearth__budget_init(&budget, &limits);
     cr_assert(hearth__budget_room_take(&budget, SIZE_MAX, 0));
     hearth__budget_room_give(&budget, 5);
     assert_size(hearth__budget_live_capacity(&budget), 0);

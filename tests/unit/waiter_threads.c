@@ -9,7 +9,7 @@ static _Atomic(int) slots;
 void open_shared(void)
 {
     struct hearth__budget_limits limits = {HEARTH_UNBOUNDED, MIB, LIMIT, 0, true};
-    hearth__budget_init(&budget, &limits, NULL);
+    hearth__budget_init(&budget, &limits);
 }
 
 void close_shared(void)
