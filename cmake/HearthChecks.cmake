@@ -17,9 +17,16 @@ hearth_add_check(format "${scripts}/check-format" "${PROJECT_SOURCE_DIR}")
 
 # What is shipped, so neither sanitized nor instrumented.
 if(HEARTH_SANITIZER STREQUAL "" AND NOT HEARTH_COVERAGE)
-    list(TRANSFORM HEARTH_INSTALLED_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/hearth/"
-        OUTPUT_VARIABLE headers)
-    hearth_add_check(exports "${scripts}/check-exports" $<TARGET_FILE:hearth> ${headers})
+    foreach(library hearth hearth_runtime)
+        set(headers ${HEARTH_INSTALLED_HEADERS})
+        set(check exports)
+        if(library STREQUAL "hearth_runtime")
+            set(headers ${HEARTH_RUNTIME_HEADERS})
+            set(check exports_runtime)
+        endif()
+        list(TRANSFORM headers PREPEND "${PROJECT_SOURCE_DIR}/include/hearth/")
+        hearth_add_check(${check} "${scripts}/check-exports" $<TARGET_FILE:${library}> ${headers})
+    endforeach()
     hearth_add_check(consumer "${scripts}/check-consumer"
         "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${HEARTH_JEMALLOC}")
 endif()

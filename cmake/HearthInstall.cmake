@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 include(CMakePackageConfigHelpers)
 
-list(TRANSFORM HEARTH_INSTALLED_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/hearth/"
-    OUTPUT_VARIABLE headers)
+set(headers ${HEARTH_INSTALLED_HEADERS} ${HEARTH_RUNTIME_HEADERS})
+list(TRANSFORM headers PREPEND "${PROJECT_SOURCE_DIR}/include/hearth/")
 install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/hearth")
-install(TARGETS hearth hearth_static EXPORT hearth-targets
+install(TARGETS hearth hearth_static hearth_runtime hearth_runtime_static EXPORT hearth-targets
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 
@@ -42,6 +42,8 @@ set(HEARTH_PC_LIBDIR "\${exec_prefix}")
 set(HEARTH_PC_INCLUDEDIR "\${prefix}")
 cmake_path(APPEND HEARTH_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
 cmake_path(APPEND HEARTH_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/hearth.pc.in" "${PROJECT_BINARY_DIR}/hearth.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/hearth.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(name hearth hearth-runtime)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -118,6 +118,15 @@ function(hearth_package_objects target objects)
     hearth_set_coverage(${target})
 endfunction()
 
+# As hearth_package_objects(), for what uses `library`, a packaging of the other objects.
+function(hearth_package_runtime target objects library)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(${target} PUBLIC ${library} PRIVATE Threads::Threads)
+    hearth_set_sanitizer(${target} "${HEARTH_SANITIZER}")
+    hearth_set_coverage(${target})
+endfunction()
+
 function(hearth_set_shared_options target)
     set(map "${PROJECT_SOURCE_DIR}/cmake/libhearth.map")
     set_target_properties(${target} PROPERTIES
@@ -136,5 +145,6 @@ endfunction()
 function(hearth_add_program target)
     add_executable(${target} ${ARGN})
     hearth_set_common(${target})
-    target_link_libraries(${target} PRIVATE hearth_static Threads::Threads ${CMAKE_DL_LIBS} m)
+    target_link_libraries(${target} PRIVATE
+        hearth_runtime_static hearth_static Threads::Threads ${CMAKE_DL_LIBS} m)
 endfunction()

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file session.h
+ * Sessions: a plan that runs on contexts, serially or on an executor.
+ *
+ * Experimental until 1.0: names, structs and values may change in any version. In libhearth-runtime.
+ */
+#ifndef HEARTH_SESSION_H
+#define HEARTH_SESSION_H
+
+#include <hearth/context.h>
+#include <hearth/executor.h>
+#include <hearth/export.h>
+#include <hearth/io.h>
+#include <hearth/plan.h>
+#include <hearth/service.h>
+#include <hearth/status.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+HEARTH_BEGIN_DECLS
+
+struct hearth_context;
+struct hearth_plan;
+struct hearth_session;
+
+/** The one list of a run's figures: X(name, unit, text). New figures are added at the end. */
+#define HEARTH_RUN_STATS_MAP(X)                                                                    \
+    X(runs, "count", "runs of the session so far, this one included")                              \
+    X(nodes, "count", "nodes run")                                                                 \
+    X(threads, "count", "threads that ran at least one node")                                      \
+    X(tensors, "count", "output tensors made")                                                     \
+    X(temporaries, "count", "workspaces made")                                                     \
+    X(released, "count", "values that died at their last use")                                     \
+    X(reused_in_place, "count", "outputs made in an input's storage")                              \
+    X(remote_deaths, "count", "intermediates that died on another thread than they were made on")  \
+    X(payload_copies, "count", "payload copies made by the runtime")                               \
+    X(copied_bytes, "bytes", "bytes of these copies")                                              \
+    X(staged_copies, "count", "the part of payload_copies from staged inputs")                     \
+    X(migration_copies, "count", "the part of payload_copies from outputs in the wrong arena")     \
+    X(taken, "count", "execution buffers taken by the I/O arena without a copy")                   \
+    X(body_runs, "count", "runs of bodies")                                                        \
+    X(backing_acquires, "count", "storage obtained from the service's backings in the time")       \
+    X(backing_releases, "count", "storage given back to them in the time")                         \
+    X(execution_peak_bytes, "bytes", "largest logical bytes of the run in execution arenas")       \
+    X(io_peak_bytes, "bytes", "largest logical bytes of the run in the I/O arena")                 \
+    X(elapsed_ns, "nanoseconds", "time the run took")
+
+/** The figures of one run. Peaks are exact for a serial run; in a parallel run within the sizes of
+ *  the operations in flight. The backing's figures include what others did in the same time. */
+struct hearth_run_stats {
+    size_t size; /**< sizeof(struct hearth_run_stats), set by the caller. */
+#define HEARTH_RUN_STATS_MEMBER(name, unit, text) uint64_t name;
+    HEARTH_RUN_STATS_MAP(HEARTH_RUN_STATS_MEMBER)
+#undef HEARTH_RUN_STATS_MEMBER
+};
+
+#define HEARTH_RUN_STATS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(struct hearth_run_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0   \
+    }
+
+/** Options of a session. Zero means default everywhere. */
+struct hearth_session_options {
+    size_t size; /**< Set by HEARTH_SESSION_OPTIONS_INIT. */
+    /** What to run; required. Referenced. */
+    struct hearth_plan *plan;
+    /** Serves contexts that bring no allocators of their own; needed for parallel runs and for
+     *  bodies. Referenced. NULL: none. */
+    struct hearth_service *service;
+    /** Contexts that may run at the same time without an allocation; 0: 1. More than that work. */
+    uint32_t concurrent_runs;
+    uint32_t reserved;
+};
+
+#define HEARTH_SESSION_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(struct hearth_session_options), NULL, NULL, 0, 0                                    \
+    }
+
+/** Create a session. Thread: any. Ownership: hearth_session_destroy() ends it.
+ *  Returns INVALID (no plan, wrong size), NO_MEMORY. */
+HEARTH_API HEARTH_NODISCARD enum hearth_status
+hearth_session_create(const struct hearth_session_options *options,
+                      struct hearth_session **session);
+
+/** End a session; tasks that an executor has not called yet stay safe to call. BUSY, and nothing
+ *  changes, while a run is going on. NULL is OK. */
+HEARTH_API enum hearth_status hearth_session_destroy(struct hearth_session *session);
+
+/**
+ * Run the plan once, node after node in the plan's order, on the calling thread.
+ *
+ * The context must have a value for every initial input that a node uses, and have been created for
+ * this plan. Declared outputs and initial inputs are its values afterwards, intermediates are gone.
+ * Outputs of the run before are released first; those that were exported are untouched. A declared
+ * output that is an initial input is that value itself.
+ *
+ * `stats` may be NULL; stats->size must be set (HEARTH_RUN_STATS_INIT), members beyond it are not
+ * written; it is written, as far as the run came, in every case but INVALID.
+ * Thread: any; the owner of the execution allocator, where it has one.
+ * Progress: after at most three runs with the same shapes no system call and no metadata
+ * allocation.
+ * Returns INVALID (a missing input, another plan; hearth_session_error() names it), BUSY (the
+ * context is in a run), what a kernel answered, what an allocator answered. After a run that failed
+ * the context keeps its inputs, and nothing else.
+ */
+HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_session_run(struct hearth_session *session,
+                                                                  struct hearth_context *context,
+                                                                  struct hearth_run_stats *stats);
+
+/**
+ * Run the plan once with an executor: a node starts as soon as its inputs are there. The calling
+ * thread works too, so the run ends even if the executor never calls anything. Outputs and
+ * workspaces with the execution role come from the arena of the thread that runs the node, and may
+ * die on another. After a kernel's failure no new node starts.
+ * Thread: any, also a thread of the executor.
+ * Progress: waits for the nodes that other threads run.
+ * Returns as hearth_session_run(); INVALID without a service, or when the context has an execution
+ * allocator of its own.
+ */
+HEARTH_API HEARTH_NODISCARD enum hearth_status
+hearth_session_run_on(struct hearth_session *session, struct hearth_context *context,
+                      const struct hearth_executor *executor, struct hearth_run_stats *stats);
+
+/**
+ * Export every declared output of a context after a run: leases[i] is the output that was declared
+ * as number i. All or none. `count` must be the plan's number of outputs.
+ * Ownership: the caller holds one reference of each lease; they outlive everything else.
+ * Returns as hearth_context_export().
+ */
+HEARTH_API HEARTH_NODISCARD enum hearth_status
+hearth_session_export_outputs(struct hearth_session *session, struct hearth_context *context,
+                              struct hearth_lease *leases, size_t count);
+
+/**
+ * What went wrong in the context's last run: one line that names the node and the value, "" after
+ * OK.
+ * Ownership: the context's; valid until its next run. Thread: the context's user.
+ */
+HEARTH_API const char *hearth_session_error(const struct hearth_context *context);
+
+HEARTH_END_DECLS
+
+#endif

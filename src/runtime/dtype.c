@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element types and shapes. */
+#include <hearth/tensor.h>
+
+const char *hearth_dtype_name(enum hearth_dtype dtype)
+{
+    switch (dtype) {
+#define HEARTH_DTYPE_TEXT(name, value, bits, text)                                                 \
+    case HEARTH_DTYPE_##name:                                                                      \
+        return text;
+        HEARTH_DTYPE_MAP(HEARTH_DTYPE_TEXT)
+#undef HEARTH_DTYPE_TEXT
+    }
+    return "unknown";
+}
+
+uint32_t hearth_dtype_bits(enum hearth_dtype dtype)
+{
+    switch (dtype) {
+#define HEARTH_DTYPE_BITS(name, value, bits, text)                                                 \
+    case HEARTH_DTYPE_##name:                                                                      \
+        return bits;
+        HEARTH_DTYPE_MAP(HEARTH_DTYPE_BITS)
+#undef HEARTH_DTYPE_BITS
+    }
+    return 0;
+}
+
+enum hearth_status hearth_shape_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,
+                                      size_t *bytes)
+{
+    uint32_t bits = hearth_dtype_bits(dtype);
+    if (shape == NULL || bytes == NULL || bits == 0 || shape->rank > HEARTH_RANK_MAX)
+        return HEARTH_INVALID;
+    bool none = false; /* a 0 among the dimensions makes any product 0 */
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] < 0)
+            return HEARTH_INVALID;
+        none |= shape->dims[i] == 0;
+    }
+    size_t elements = none ? 0 : 1;
+    for (uint32_t i = 0; !none && i < shape->rank; i++)
+        if (__builtin_mul_overflow(elements, (size_t)shape->dims[i], &elements))
+            return HEARTH_OVERFLOW;
+    /* elements * bits / 8, rounded up, without the product of bits. */
+    size_t whole = elements / 8;
+    size_t rest = elements % 8;
+    size_t total;
+    if (__builtin_mul_overflow(whole, (size_t)bits, &total) ||
+        __builtin_add_overflow(total, (rest * bits + 7) / 8, &total))
+        return HEARTH_OVERFLOW;
+    *bytes = total;
+    return HEARTH_OK;
+}
