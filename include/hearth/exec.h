@@ -162,6 +162,10 @@ HEARTH_API enum hearth_status hearth_exec_release_owner(struct hearth_exec *aren
 /** The arena as an allocator. Valid as long as the arena. */
 HEARTH_API struct hearth_allocator *hearth_exec_allocator(struct hearth_exec *arena);
 
+/** The arena behind an allocator, as hearth_buf_owner() gives it; NULL for an allocator of another
+ *  kind, and for NULL. Thread: any. Wait-free. */
+HEARTH_API struct hearth_exec *hearth_exec_of(struct hearth_allocator *allocator);
+
 /* Getters. Thread: any, while the arena exists. Wait-free. 0 for NULL. Each is exact while the
  * arena is quiescent, and within the operations in flight otherwise; none is ever negative (it would
  * show as a huge number). hearth_exec_stats() in stats.h reads them together. */

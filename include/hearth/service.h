@@ -250,6 +250,14 @@ HEARTH_API enum hearth_status hearth_service_detach(struct hearth_service *servi
 HEARTH_API struct hearth_io *hearth_service_io(const struct hearth_service *service);
 
 /**
+ * The backing that one domain's storage comes from. Thread: any. Wait-free.
+ * Ownership: the service's; take a reference with hearth_backing_ref() to keep it longer. NULL for
+ * NULL and for an unknown domain.
+ */
+HEARTH_API struct hearth_backing *hearth_service_backing(const struct hearth_service *service,
+                                                         enum hearth_domain domain);
+
+/**
  * Tell that the calling thread finished one run: the clock of ageing by runs for its execution
  * arena and, once per call, for the I/O arena. It gives back at most a bounded slice of aged
  * storage. Never calling it leaves ageing by time. hearth_session_run() calls it.

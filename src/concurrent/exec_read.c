@@ -114,6 +114,13 @@ struct hearth_allocator *hearth_exec_allocator(struct hearth_exec *arena)
     return arena == NULL ? NULL : &arena->allocator;
 }
 
+struct hearth_exec *hearth_exec_of(struct hearth_allocator *allocator)
+{
+    if (allocator == NULL || allocator->ops != &hearth__exec_ops)
+        return NULL;
+    return hearth__exec_of(allocator);
+}
+
 /* A getter: a difference of one reading. */
 #define GETTER(name, expression)                                                                   \
     size_t hearth_exec_##name(const struct hearth_exec *arena)                                     \
