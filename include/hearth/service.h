@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file service.h
- * The service: one I/O arena and one execution arena per thread, under common limits.
+ * The service: one I/O arena and, per thread, one execution arena for each depth of its work, under
+ * common limits.
  *
  * A service attaches threads by itself, gives memory back by itself, and may be ended in any order
  * with respect to its threads and leases. Several services may live in one process; they share
@@ -28,7 +29,9 @@
  *     overshoot        = 0:  nothing is retained above the ceiling as it was at that moment; bytes
  *                            retained before it was lowered stay until they are reached
  *     stranded credit <= N * grant:  retention may stop at ceiling - N * grant (half of it is for a
- *                            thread's execution arena, half for its part of the I/O arena)
+ *                            thread's execution arena, half for its part of the I/O arena). Each
+ *                            further execution arena of a thread adds half a grant; see
+ *                            hearth_service_child_exec()
  *
  * The service takes from the domain that wants to retain first, then from the other one down to its
  * floor. Storage pending in inboxes is charged when it is taken in; storage that gets no credit
@@ -89,6 +92,9 @@ enum hearth_exhaustion {
     HEARTH_EXHAUSTION_WAIT = 2,
 };
 
+/** Deepest nesting that hearth_service_child_exec() has an arena for. */
+#define HEARTH_CHILD_DEPTH_MAX 16u
+
 /** Default of hearth_service_options.grant: 1 MiB. */
 #define HEARTH_GRANT_DEFAULT ((size_t)1 << 20)
 
@@ -113,7 +119,7 @@ enum hearth_exhaustion {
 /** Options of a service. Zero means default everywhere. */
 struct hearth_service_options {
     size_t size; /**< Set by HEARTH_SERVICE_OPTIONS_INIT. */
-    /** Most bytes retained in each thread's execution arena; 0: HEARTH_UNBOUNDED. See
+    /** Most bytes retained in each execution arena; 0: HEARTH_UNBOUNDED. See
      *  HEARTH_RETAIN_NOTHING. */
     size_t exec_cap;
     /** Most bytes retained in the I/O arena; 0: HEARTH_UNBOUNDED. See HEARTH_RETAIN_NOTHING. */
@@ -235,10 +241,35 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_service_exec(struct hearth
                                                                    struct hearth_exec **arena);
 
 /**
+ * This thread's execution arena for work that is nested `depth` levels deep, such as the body of a
+ * subgraph: work at one depth does not find its storage taken, or its figures moved, by the work that
+ * it interrupts. Depth 0 is hearth_service_exec(). Each other depth is an arena of its own, attached
+ * by its first use (the thread itself with it, if it was not), and the same one for later calls of
+ * this thread. It is given up with the thread's other arenas. An arena that an ended thread left
+ * serves any depth of another thread; one of the same depth is preferred.
+ *
+ * Everything said of execution arenas holds for it: exec_cap bounds it by itself; ceiling, floors and
+ * limits bound all of them together; trims, ageing and ticks reach it. hearth_service_thread_count()
+ * counts threads, whatever their depths. hearth_service_prefill() and hearth_service_alloc_bulk() mean
+ * depth 0.
+ *
+ * Thread: any. Progress: wait-free when there is an arena for the depth (a walk over the thread's
+ * arenas, of all services); else as the first call of hearth_service_exec().
+ * Ownership: as hearth_service_exec().
+ * Returns as hearth_service_exec(), BUSY also when re-entered from a signal handler during any such
+ * call; INVALID also for a depth above HEARTH_CHILD_DEPTH_MAX.
+ */
+HEARTH_API HEARTH_NODISCARD enum hearth_status
+hearth_service_child_exec(struct hearth_service *service, unsigned depth,
+                          struct hearth_exec **arena);
+
+/**
  * Detach the calling thread now instead of at its exit, for pools that keep threads idle. Its
- * outstanding buffers stay valid; its retained storage goes to the next thread that attaches.
+ * outstanding buffers stay valid; its retained storage, at all depths, goes to the next threads that
+ * attach.
  * Thread: any; OK when it was not attached. Progress: lock-free outside the backing.
- * Returns OK, BUSY (called from inside one of its arena's operations), INVALID.
+ * Returns OK, BUSY (called from inside an operation of one of its arenas: it stays attached as it
+ * was), INVALID.
  */
 HEARTH_API enum hearth_status hearth_service_detach(struct hearth_service *service);
 
@@ -259,8 +290,8 @@ HEARTH_API struct hearth_backing *hearth_service_backing(const struct hearth_ser
 
 /**
  * Tell that the calling thread finished one run: the clock of ageing by runs for its execution
- * arena and, once per call, for the I/O arena. It gives back at most a bounded slice of aged
- * storage. Never calling it leaves ageing by time. hearth_session_run() calls it.
+ * arenas of all depths and, once per call, for the I/O arena. It gives back at most a bounded slice
+ * of aged storage from each. Never calling it leaves ageing by time. hearth_session_run() calls it.
  * Thread: any; nothing happens when it is not attached. Progress: wait-free when nothing aged, else
  * as the backing. Returns OK, CLOSED, BUSY (re-entered), INVALID.
  */
@@ -460,7 +491,8 @@ HEARTH_API size_t hearth_service_live_capacity(const struct hearth_service *serv
 /** Capacity of free buffers: what the ceiling bounds. */
 HEARTH_API size_t hearth_service_retained_bytes(const struct hearth_service *service);
 /** Credit granted and not filled with retained storage: at most grant for each thread that used the
- *  service and has not exited, and what a thread left that exited during a visit, until the next one. */
+ *  service and has not exited, half of it for each of its arenas of a depth above 0, and what a thread
+ *  left that exited during a visit, until the next one. */
 HEARTH_API size_t hearth_service_stranded_bytes(const struct hearth_service *service);
 /** The ceiling in force, the container's included; HEARTH_UNBOUNDED if there is none. */
 HEARTH_API size_t hearth_service_ceiling(const struct hearth_service *service);

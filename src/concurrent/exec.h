@@ -108,6 +108,7 @@ struct hearth_exec {
     struct hearth_exec *next_in_thread;  /* the owner's alone */
     uint32_t orphans;         /* in a forked child: owners that are not there, and their holds */
     bool orphaned_at_end;     /* and the service was gone */
+    _Atomic(uint8_t) level;   /* depth of the work it serves, or served last. Writer: the owner */
     struct hearth__ages ages; /* by time; the pass's, as what follows */
     uint64_t seen_gives;      /* at the last look */
     uint64_t seen_out;

@@ -87,6 +87,7 @@ static void join_nothing(struct hearth_exec *core)
     hearth__store_relaxed(&core->holds, 3);
     core->orphans = 0;
     core->orphaned_at_end = false;
+    hearth__store_relaxed(&core->level, 0);
     hearth__ages_init(&core->run_ages);
     hearth__ages_init(&core->ages);
     core->seen_gives = 0;

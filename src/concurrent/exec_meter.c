@@ -191,7 +191,7 @@ void hearth__exec_serve(struct hearth_exec *arena, struct hearth__exec_after *af
 void hearth__exec_after(struct hearth_exec *arena, int64_t wanted)
 {
     if (wanted > 0)
-        (void)hearth__service_make_room(arena->service, HEARTH_DOMAIN_EXEC, wanted);
+        (void)hearth__service_make_room(arena->service, arena, wanted);
     hearth__section_barrier();
     if ((hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_GONE) != 0)
         hearth__exec_end_own(arena);

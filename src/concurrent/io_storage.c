@@ -421,7 +421,7 @@ static bool make_room(struct hearth__io_access *access, size_t capacity, hearth_
     if (arena->service == NULL || access->closed)
         return false;
     hearth__io_leave(access);
-    bool room = hearth__service_make_room(arena->service, HEARTH_DOMAIN_IO, (int64_t)weight);
+    bool room = hearth__service_make_room(arena->service, NULL, (int64_t)weight);
     hearth__io_enter_again(access);
     return room && !access->closed && hearth__io_credit_take(access, weight);
 }

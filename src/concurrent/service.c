@@ -2,7 +2,7 @@
 /*
  * Service: creation, references, close, and the end.
  *
- * Problem. One object owns the I/O arena and an execution arena per thread. Threads come and go without saying
+ * Problem. One object owns the I/O arena and each thread's execution arenas. Threads come and go without saying
  * so, hold buffers and leases after everything else is gone, and may be in the middle of an operation when the
  * last user lets the service go.
  *
@@ -11,7 +11,7 @@
  *     users' references --last--> close, then, after a protected period, complete
  *                                           |  each execution arena ends (exec_end.c)
  *     holds on the core:  all users (1)     |  storage goes back
- *                         a thread with an arena (1 each), the I/O arena (1), the maintenance thread (1)
+ *                         an arena that a thread has (1 each), the I/O arena (1), the maintenance thread (1)
  *                         --last--> the service's hold on each of its arenas is given up; core to the pool
  *
  * So an arena's registry link is valid while anybody can walk it, and a core whose thread never exits costs its

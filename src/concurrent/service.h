@@ -39,7 +39,7 @@ struct hearth_service {
     _Atomic(struct hearth_exec *) arenas; /* pushed only */
 
     alignas(64) _Atomic(uint64_t) references; /* users' */
-    /* Whatever needs the core: all users together, each thread with an arena, the I/O arena, the maintenance
+    /* Whatever needs the core: all users together, each arena that a thread has, the I/O arena, the maintenance
      * thread. */
     _Atomic(uint64_t) holds;
     _Atomic(uint64_t) grown; /* bytes obtained, since the maintenance thread looked last */
@@ -96,8 +96,9 @@ enum hearth_status hearth__service_options(const struct hearth_service_options *
 
 /* Threads: service_thread.c. */
 
-/* The calling thread's arena, or NULL if it has none. Wait-free. */
-struct hearth_exec *hearth__service_own(const struct hearth_service *service);
+/* Of the calling thread's arenas the one of the lowest level from `level` on, or NULL. Level 0 is there if any is.
+ * Wait-free. */
+struct hearth_exec *hearth__service_own(const struct hearth_service *service, unsigned level);
 
 /* Whether the calling thread was interrupted inside a section of an execution arena of a service. */
 bool hearth__service_thread_inside(void);
@@ -107,7 +108,10 @@ bool hearth__service_thread_inside(void);
 bool hearth__service_claim(struct hearth_exec *arena);
 void hearth__service_unclaim(struct hearth_exec *arena);
 
-/* In a forked child: nothing is called that may take a lock, such as a backing, whose own fork handlers may not
+/* Whether the calling thread has the arena on its list. */
+bool hearth__service_has(const struct hearth_exec *arena);
+
+/* In a forked child, service_fork.c: nothing is called that may take a lock, such as a backing, whose own fork handlers may not
  * have run yet. What is left to be done comes later. */
 void hearth__service_threads_after_fork(struct hearth_service *service);
 void hearth__service_settle_orphans(struct hearth_service *service);
@@ -126,7 +130,7 @@ struct hearth__pass {
     bool looked;                          /* what the threads do was looked at: goes by that */
     bool looks;                           /* what the threads do is looked at */
     bool visits;                          /* threads' caches are visited */
-    bool spare_own;                       /* but not the calling thread's */
+    const struct hearth_exec *asking;     /* but not this one's: it makes room itself; NULL: none */
     size_t released;                      /* out: bytes, by domain in the next two */
     size_t released_exec, released_io;
     size_t released_directly;   /* out: the part that never was among the releases */
@@ -166,8 +170,9 @@ void hearth__service_flush_own(struct hearth_io *io);
 
 /* Hooks for the arenas; called outside of sections. */
 
-/* At the ceiling: evict elsewhere, so that `weight` may be retained in `domain`. False: nothing was. */
-bool hearth__service_make_room(struct hearth_service *service, enum hearth_domain domain,
+/* At the ceiling: evict elsewhere, so that `weight` may be retained in this execution arena of the calling thread, or
+ * in the I/O arena (NULL). False: nothing was. */
+bool hearth__service_make_room(struct hearth_service *service, const struct hearth_exec *exec,
                                int64_t weight);
 
 /* Before a request fails: everything retained that is not inside an operation. Returns bytes. */

@@ -10,7 +10,8 @@
  * threads do. For each execution arena:
  *
  *     DEAD                       claimed like a thread that attaches would, served as its owner, left again
- *     the caller's own           served as its owner
+ *     the caller's own           served as its owner; when one of them makes room for itself, of the others those that
+ *                                are not at work
  *     cells moved since the      at work: left alone, and asked to give back, in slices of its own, what it has
  *     last pass                  not used since the last pass (ASKED; exec_meter.c)
  *     cells stood still          visited (exec_visit.c): flags of up to 64 arenas are raised, then one
@@ -270,8 +271,15 @@ static bool sort_out(struct hearth_service *service, struct hearth_exec *arena,
         return false;
     }
     if (hearth__load_relaxed(&arena->owner) == hearth__thread_token_peek()) {
-        if (!pass->spare_own)
+        if (arena == pass->asking)
+            return false;
+        bool inside = hearth__section_busy(&arena->section); /* this is a signal handler */
+        if (!inside && (pass->asking == NULL || !used)) {
             serve_as_owner(service, arena, before, pass);
+            return false;
+        }
+        count_busy(pass, arena);
+        ask(arena, before < arena->seen_tick ? before : arena->seen_tick);
         return false;
     }
     bool waiting = is_pending(arena);

@@ -54,8 +54,10 @@ size_t hearth_service_thread_count(const struct hearth_service *service)
     if (service == NULL)
         return 0;
     const struct hearth_exec *arena = hearth__service_arenas(service);
+    /* Whoever has an arena has one of level 0. */
     for (; arena != NULL; arena = arena->next_in_service)
-        count += (hearth__load_relaxed(&arena->section.attention) &
+        count += hearth__load_relaxed(&arena->level) == 0 &&
+                 (hearth__load_relaxed(&arena->section.attention) &
                   (HEARTH__ATTENTION_DEAD | HEARTH__ATTENTION_GONE)) == 0;
     return count;
 }

@@ -4,8 +4,11 @@
  *
  * Picture.
  *
- *     thread:   current -> arena;  list -> arena -> arena (one per service)     next_in_thread
- *     service:  arenas -> arena -> arena (one per thread, dead or alive)        next_in_service, pushed only
+ *     thread:   current -> arena;  list -> arena -> arena (one per service and level)    next_in_thread
+ *     service:  arenas -> arena -> arena (one per thread and level, dead or alive)       next_in_service, pushed only
+ *
+ * Levels. Work that is nested uses an arena for each depth. Whoever has an arena of a service has one of level 0,
+ * which is attached first and given up last: it alone counts as the thread, and only it is ever `current`.
  *
  * States, in the attention word. (none): owned by the thread whose token the owner word shows. DEAD: the thread
  * exited or detached; the next thread that attaches takes the arena over, with its warm storage, by the CAS that
@@ -130,8 +133,13 @@ static bool is_gone(const struct hearth_exec *arena)
     return (hearth__load_acquire(&arena->section.attention) & HEARTH__ATTENTION_GONE) != 0;
 }
 
-/* Part with the arenas of services that are gone, and find the one of this service. */
-static struct hearth_exec *search(const struct hearth_service *service)
+static unsigned level_of(const struct hearth_exec *arena)
+{
+    return hearth__load_relaxed(&arena->level);
+}
+
+/* Part with the arenas of services that are gone, and find the one of this service and level. */
+static struct hearth_exec *search(const struct hearth_service *service, unsigned level)
 {
     struct hearth_exec *found = NULL;
     struct hearth_exec **link = &self.list;
@@ -143,20 +151,26 @@ static struct hearth_exec *search(const struct hearth_service *service)
             give_up(arena);
             continue;
         }
-        if (arena->service == service)
+        if (arena->service == service && level_of(arena) == level)
             found = arena;
         link = &arena->next_in_thread;
     }
     return found;
 }
 
-static struct hearth_exec *take_over(struct hearth_service *service)
+/* What served the same level has the storage that is wanted. */
+static struct hearth_exec *take_over(struct hearth_service *service, unsigned level)
 {
     struct hearth_exec *arena = hearth__service_arenas(service);
     for (; arena != NULL; arena = arena->next_in_service)
-        if (hearth__service_claim(arena))
+        if (level_of(arena) == level && hearth__service_claim(arena))
             return arena;
-    return NULL;
+    arena = hearth__service_arenas(service);
+    while (arena != NULL && !hearth__service_claim(arena))
+        arena = arena->next_in_service;
+    if (arena != NULL)
+        hearth__store_relaxed(&arena->level, (uint8_t)level);
+    return arena;
 }
 
 /* Let readers, visitors and the closer find it. */
@@ -174,7 +188,8 @@ static void link_arena(struct hearth_service *service, struct hearth_exec *arena
     (void)hearth__fetch_or_release(&arena->section.attention, attention);
 }
 
-static enum hearth_status make(struct hearth_service *service, struct hearth_exec **made)
+static enum hearth_status make(struct hearth_service *service, unsigned level,
+                               struct hearth_exec **made)
 {
     struct hearth_exec_options options = service->exec_options;
     options.retention_cap = hearth__load_relaxed(&service->exec_cap);
@@ -182,6 +197,7 @@ static enum hearth_status make(struct hearth_service *service, struct hearth_exe
     if (status != HEARTH_OK)
         return status;
     (*made)->service = service;
+    hearth__store_relaxed(&(*made)->level, (uint8_t)level);
     (*made)->budget = &service->budget;
     (*made)->fixed = service->exhaustion == HEARTH_EXHAUSTION_FAIL;
     (void)hearth__fetch_add_relaxed(&service->holds, 1);
@@ -189,7 +205,8 @@ static enum hearth_status make(struct hearth_service *service, struct hearth_exe
     return HEARTH_OK;
 }
 
-static enum hearth_status attach(struct hearth_service *service, struct hearth_exec **arena)
+static enum hearth_status attach(struct hearth_service *service, unsigned level,
+                                 struct hearth_exec **arena)
 {
     if (hearth__service_is_closed(service))
         return HEARTH_CLOSED;
@@ -197,14 +214,22 @@ static enum hearth_status attach(struct hearth_service *service, struct hearth_e
         return HEARTH_BUSY;
     if (pthread_setspecific(exit_key, &self) != 0)
         return HEARTH_NO_MEMORY;
-    struct hearth_exec *found = take_over(service);
-    enum hearth_status status = found != NULL ? HEARTH_OK : make(service, &found);
+    struct hearth_exec *found = take_over(service, level);
+    enum hearth_status status = found != NULL ? HEARTH_OK : make(service, level, &found);
     if (status != HEARTH_OK)
         return status;
     found->next_in_thread = self.list;
     self.list = found;
     *arena = found;
     return HEARTH_OK;
+}
+
+/* The calling thread's arena, attached if need be. The list is this call's. */
+static enum hearth_status find(struct hearth_service *service, unsigned level,
+                               struct hearth_exec **arena)
+{
+    *arena = search(service, level);
+    return *arena != NULL ? HEARTH_OK : attach(service, level, arena);
 }
 
 static __attribute__((noinline)) enum hearth_status exec_slow(struct hearth_service *service,
@@ -218,8 +243,8 @@ static __attribute__((noinline)) enum hearth_status exec_slow(struct hearth_serv
         return HEARTH_CLOSED;
     self.busy = true;
     hearth__section_barrier();
-    struct hearth_exec *found = search(service);
-    enum hearth_status status = found != NULL ? HEARTH_OK : attach(service, &found);
+    struct hearth_exec *found;
+    enum hearth_status status = find(service, 0, &found);
     if (status == HEARTH_OK) {
         self.current_id = 0; /* for a signal handler that comes in between */
         hearth__section_barrier();
@@ -243,14 +268,49 @@ enum hearth_status hearth_service_exec(struct hearth_service *service, struct he
     return exec_slow(service, arena);
 }
 
-struct hearth_exec *hearth__service_own(const struct hearth_service *service)
+/* Of the list, the lowest level from `level` on. */
+static struct hearth_exec *lowest(const struct hearth_service *service, unsigned level)
 {
-    if (self.busy)
-        return NULL;
+    struct hearth_exec *found = NULL;
     struct hearth_exec *arena = self.list;
-    while (arena != NULL && arena->service != service)
-        arena = arena->next_in_thread;
-    return arena;
+    for (; arena != NULL; arena = arena->next_in_thread)
+        if (arena->service == service && level_of(arena) >= level &&
+            (found == NULL || level_of(arena) < level_of(found)))
+            found = arena;
+    return found;
+}
+
+struct hearth_exec *hearth__service_own(const struct hearth_service *service, unsigned level)
+{
+    return self.busy ? NULL : lowest(service, level);
+}
+
+enum hearth_status hearth_service_child_exec(struct hearth_service *service, unsigned depth,
+                                             struct hearth_exec **arena)
+{
+    if (depth == 0)
+        return hearth_service_exec(service, arena);
+    if (service == NULL || arena == NULL || depth > HEARTH_CHILD_DEPTH_MAX)
+        return hearth__misuse(HEARTH_INVALID, "hearth_service_child_exec", NULL, NULL);
+    if (self.busy)
+        return hearth__misuse_untold(HEARTH_BUSY);
+    if (hearth__service_is_closed(service))
+        return HEARTH_CLOSED;
+    /* Also for the walk: a signal handler that detached the thread would take the list away under it. */
+    self.busy = true;
+    hearth__section_barrier();
+    enum hearth_status status = HEARTH_OK;
+    struct hearth_exec *found = lowest(service, depth);
+    if (found == NULL || level_of(found) != depth) {
+        status = find(service, 0, &found);
+        if (status == HEARTH_OK)
+            status = attach(service, depth, &found);
+    }
+    if (status == HEARTH_OK)
+        *arena = found;
+    hearth__section_barrier();
+    self.busy = false;
+    return status;
 }
 
 bool hearth__service_thread_inside(void)
@@ -264,6 +324,21 @@ bool hearth__service_thread_inside(void)
     return false;
 }
 
+/* With all of a service's arenas; level 0 comes last on the list. */
+static void part(const struct hearth_service *service)
+{
+    struct hearth_exec **link = &self.list;
+    while (*link != NULL) {
+        struct hearth_exec *arena = *link;
+        if (arena->service != service) {
+            link = &arena->next_in_thread;
+            continue;
+        }
+        *link = arena->next_in_thread;
+        give_up(arena);
+    }
+}
+
 enum hearth_status hearth_service_detach(struct hearth_service *service)
 {
     static const char call[] = "hearth_service_detach";
@@ -271,84 +346,28 @@ enum hearth_status hearth_service_detach(struct hearth_service *service)
         return hearth__misuse(HEARTH_INVALID, call, NULL, NULL);
     if (self.busy)
         return hearth__misuse_untold(HEARTH_BUSY);
-    struct hearth_exec **link = &self.list;
-    while (*link != NULL && (*link)->service != service)
-        link = &(*link)->next_in_thread;
-    struct hearth_exec *arena = *link;
+    struct hearth_exec *arena = lowest(service, 0);
     if (arena == NULL)
         return HEARTH_OK;
-    if (hearth__section_busy(&arena->section))
-        return hearth__exec_busy(arena);
-    if (hearth__load_relaxed(&arena->running) != 0) /* from a callback, while the section is left */
-        return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
+    for (; arena != NULL; arena = lowest(service, level_of(arena) + 1)) {
+        if (hearth__section_busy(&arena->section))
+            return hearth__exec_busy(arena);
+        if (hearth__load_relaxed(&arena->running) != 0) /* from a callback, outside the section */
+            return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
+    }
     self.busy = true;
     hearth__section_barrier();
     forget_current();
-    *link = arena->next_in_thread;
-    give_up(arena);
+    part(service);
     hearth__section_barrier();
     self.busy = false;
     return HEARTH_OK;
 }
 
-/* In a forked child. */
-
-static bool is_on_list(const struct hearth_exec *arena)
+bool hearth__service_has(const struct hearth_exec *arena)
 {
     const struct hearth_exec *own = self.list;
     while (own != NULL && own != arena)
         own = own->next_in_thread;
     return own != NULL;
-}
-
-/* An arena of a thread that does not exist here, or one that somebody was visiting. */
-static void orphan(struct hearth_exec *arena)
-{
-    struct hearth__section *section = &arena->section;
-    uint32_t attention = hearth__load_relaxed(&section->attention);
-    uint64_t owner = hearth__load_relaxed(&arena->owner);
-    /* By its owner; or, when it was wound up and shows none, by the list. */
-    bool own = owner == hearth__thread_token_peek() || is_on_list(arena);
-    bool ended = (attention & HEARTH__ATTENTION_ENDED) != 0;
-    bool visited = !ended && (attention & HEARTH__ATTENTION_VISITED) != 0;
-    bool inside = hearth__section_busy(section) || hearth__load_relaxed(&arena->running) != 0;
-    /* A visitor that found the owner inside had no part in what the owner was doing; the owner that found a visitor
-     * did. What was wound up already is lost with all it holds if that was going on. */
-    if (own ? visited && (!inside || arena->visited) : !ended && (inside || visited))
-        hearth__exec_lose(arena, own, visited || hearth__section_busy(section));
-    if (!ended)
-        (void)hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
-    if (own || (attention & HEARTH__ATTENTION_DEAD) != 0)
-        return;
-    hearth__store_relaxed(&arena->owner, HEARTH__OWNER_POOLED);
-    hearth__section_leave(section, HEARTH__OWNER_POOLED);
-    attention = hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_DEAD);
-    /* In the middle of a claim it had no owner yet, and perhaps no hold: rather one too many than one too few. */
-    arena->orphans += owner != HEARTH__OWNER_POOLED;
-    if ((attention & HEARTH__ATTENTION_GONE) != 0)
-        arena->orphaned_at_end = true;
-}
-
-void hearth__service_settle_orphans(struct hearth_service *service)
-{
-    size_t holds = 0;
-    struct hearth_exec *arena = hearth__service_arenas(service);
-    for (; arena != NULL; arena = arena->next_in_service) {
-        holds += arena->orphans;
-        arena->orphans = 0;
-        if (!arena->orphaned_at_end)
-            continue;
-        arena->orphaned_at_end = false;
-        hearth__exec_see_to_end(arena);
-        hearth__exec_drop(arena);
-    }
-    for (; holds > 0; holds--)
-        hearth__service_let_go(service);
-}
-
-void hearth__service_threads_after_fork(struct hearth_service *service)
-{
-    struct hearth_exec *arena = hearth__service_arenas(service);
-    for (; arena != NULL; arena = arena->next_in_service)
-        orphan(arena);
 }

@@ -148,20 +148,33 @@ static void end_run_io(struct hearth_service *service)
     hearth__service_unlock(service);
 }
 
+static unsigned level_of(const struct hearth_exec *arena)
+{
+    return hearth__load_relaxed(&arena->level);
+}
+
 enum hearth_status hearth_service_end_run(struct hearth_service *service)
 {
     if (service == NULL)
         return hearth__misuse(HEARTH_INVALID, "hearth_service_end_run", NULL, NULL);
     if (hearth__service_is_closed(service))
         return HEARTH_CLOSED;
-    struct hearth_exec *arena = hearth__service_own(service);
+    struct hearth_exec *arena = hearth__service_own(service, 0);
     if (arena == NULL)
         return HEARTH_OK;
-    if (hearth__section_busy(&arena->section) || hearth__load_relaxed(&arena->running) != 0)
-        return hearth__exec_busy(arena);
-    end_run_exec(service, arena);
+    struct hearth_exec *child = arena;
+    for (; child != NULL; child = hearth__service_own(service, level_of(child) + 1))
+        if (hearth__section_busy(&child->section) || hearth__load_relaxed(&child->running) != 0)
+            return hearth__exec_busy(child);
+    uint64_t runs = arena->runs + 1;
+    /* By level: what is called back on the way may attach and detach. */
+    unsigned level = 0;
+    while ((child = hearth__service_own(service, level)) != NULL) {
+        level = level_of(child) + 1;
+        end_run_exec(service, child);
+    }
     uint32_t step = hearth__load_relaxed(&service->age_runs) / 4;
-    if (arena->runs % (step == 0 ? 1 : step) == 0)
+    if (runs % (step == 0 ? 1 : step) == 0)
         hearth__service_flush_own(service->io); /* its magazines are not seen by the sweep */
     end_run_io(service);
     return HEARTH_OK;

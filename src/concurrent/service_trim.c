@@ -152,10 +152,10 @@ static void take_from(struct hearth_service *service, enum hearth_domain domain,
     pass->most = 0;
 }
 
-bool hearth__service_make_room(struct hearth_service *service, enum hearth_domain domain,
+bool hearth__service_make_room(struct hearth_service *service, const struct hearth_exec *exec,
                                int64_t weight)
 {
-    struct hearth__pass pass = {.goal = 0};
+    struct hearth__pass pass = {.asking = exec};
     if (hearth__service_is_closed(service) || !hearth__service_try_lock(service))
         return false;
     if (hearth__now_ns() - service->passed_ns >= MS) {
@@ -163,11 +163,9 @@ bool hearth__service_make_room(struct hearth_service *service, enum hearth_domai
         size_t bytes = hearth__weight_capacity((hearth__weight)weight) + HEARTH__WEIGHT_UNIT;
         size_t batch = hearth__budget_ceiling(&service->budget) / 16;
         pass.goal = bytes > batch ? bytes : batch;
-        bool exec = domain == HEARTH_DOMAIN_EXEC;
-        pass.spare_own = exec;
-        take_from(service, domain, 0, &pass);
-        take_from(service, exec ? HEARTH_DOMAIN_IO : HEARTH_DOMAIN_EXEC,
-                  exec ? service->io_floor : service->exec_floor, &pass);
+        take_from(service, exec != NULL ? HEARTH_DOMAIN_EXEC : HEARTH_DOMAIN_IO, 0, &pass);
+        take_from(service, exec != NULL ? HEARTH_DOMAIN_IO : HEARTH_DOMAIN_EXEC,
+                  exec != NULL ? service->io_floor : service->exec_floor, &pass);
     }
     hearth__service_unlock(service);
     return pass.released != 0;
