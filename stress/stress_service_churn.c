@@ -2,8 +2,8 @@
 /*
  * Threads come and go, and services too.
  *
- * Short threads enter one of a few services, attach by their first use, take, resize, check and return buffers
- * and leases, give some to each other through boxes, detach or just end; some use the service in two
+ * Short threads enter one of a few services, attach by their first use, at one depth of nested work or another, take,
+ * resize, check and return buffers and leases, give some to each other through boxes, detach or just end; some use the service in two
  * thread-exit destructors, one that runs before the library's own and one after. What lies in the boxes
  * outlives its thread, and often its service. Meanwhile services are closed and replaced; whoever comes last
  * gives up the last reference, with buffers still out and others returning them.
@@ -26,6 +26,7 @@
 
 #define PLACES 3
 #define HELD 10
+#define DEPTHS 3 /* of a thread's work */
 #define THREADS_MAX 64
 #define SIZE_MOST ((size_t)256 << 10)
 #define SMOKE_ROUNDS 300
@@ -143,15 +144,23 @@ static void replace(uint64_t draw)
     hearth_service_unref(old->service);
 }
 
+/* At some depth; the thread may have arenas of others. */
 static void attach(struct guest *self)
 {
     struct hearth_exec *again = NULL;
+    unsigned depth = (unsigned)(stress_next(&self->random) % DEPTHS);
     self->arena = NULL;
-    enum hearth_status status = hearth_service_exec(self->house->service, &self->arena);
+    enum hearth_status status =
+        hearth_service_child_exec(self->house->service, depth, &self->arena);
+    if (status == HEARTH_OK) {
+        status = hearth_service_child_exec(self->house->service, depth, &again);
+        if (status == HEARTH_OK && again != self->arena)
+            stress_violation("an attached thread got two arenas of one depth");
+    }
     if (status == HEARTH_OK) {
         status = hearth_service_exec(self->house->service, &again);
-        if (status == HEARTH_OK && again != self->arena)
-            stress_violation("an attached thread got two arenas");
+        if (status == HEARTH_OK && (again == self->arena) != (depth == 0))
+            stress_violation("the arena of depth %u is that of another depth", depth);
     }
     if (status != HEARTH_OK && !may_be_closed(self->house, status))
         stress_violation("an attach was answered %s", hearth_status_name(status));
@@ -212,7 +221,7 @@ static void step(struct guest *self)
         (void)stress_service_trim(self->house->service, (draw >> 8) % SIZE_MOST, 1000000, false);
     else if (draw % 64 == 4)
         (void)hearth_service_tick(self->house->service);
-    if (self->arena == NULL && (draw >> 8) % 4 != 0)
+    if ((self->arena == NULL && (draw >> 8) % 4 != 0) || (draw >> 10) % 8 == 0)
         attach(self);
     draw = stress_next(&self->random);
     if (held->kind == STRESS_NOTHING)
@@ -313,7 +322,7 @@ static void *read_figures(void *argument)
     while (!atomic_load_explicit(&finished, memory_order_relaxed)) {
         struct house *house = enter(stress_next(random));
         for (unsigned i = 0; i < 20; i++)
-            stress_service_look(house->service, (size_t)options.threads * 2 + 1, POSSIBLE);
+            stress_service_look(house->service, (size_t)options.threads * DEPTHS + 1, POSSIBLE);
         hearth_service_unref(house->service);
     }
     return NULL;
