@@ -189,7 +189,8 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_tensor_export(struct heart
 
 /**
  * Give a tensor another shape within its capacity: no storage moves. If the byte size changes, the
- * buffer's logical size follows, which only the owner of its arena can do.
+ * buffer's logical size follows, which only the owner of its arena can do. Types without a fixed
+ * size keep their byte size.
  * Returns INVALID (empty, does not fit the capacity, impossible shape), OVERFLOW, NOT_OWNER, LEASED
  * (byte size of a leased buffer), STALE; the tensor is then unchanged.
  */
