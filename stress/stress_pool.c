@@ -110,7 +110,7 @@ static void one_round(uint64_t *random)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS_MAX];
+    static pthread_t threads[THREADS_MAX];
     uint64_t rounds = 0;
     char counts[96];
     options = stress_parse(argc, argv, "stress_pool", 3);

@@ -5,7 +5,6 @@
 #include <hearth/exec.h>
 
 #include <stdlib.h>
-#include <string.h>
 
 static void make_empty(struct hearth_tensor *tensor)
 {
@@ -60,14 +59,6 @@ static void free_inline(void *data, size_t size, void *context)
     free(data);
 }
 
-/* The execution arena whose allocator this is; NULL. */
-static struct hearth_exec *execution_arena(struct hearth_allocator *allocator)
-{
-    if (allocator == NULL || strcmp(allocator->ops->kind, "exec") != 0)
-        return NULL;
-    return (struct hearth_exec *)(void *)allocator; /* the first member, see allocator.h */
-}
-
 static enum hearth_status export_taken(struct hearth_tensor *tensor, struct hearth_io *io,
                                        struct hearth_lease *lease)
 {
@@ -96,8 +87,8 @@ static enum hearth_status export_held(struct hearth_tensor *tensor, struct heart
     /* Of the buffer, not of the handle: that one may be of an allocator that wraps the arena. */
     struct hearth_allocator *owner = hearth_buf_owner(handle->buf);
     if (owner != hearth_io_allocator(io))
-        return hearth_io_can_take(io, execution_arena(owner)) ? export_taken(tensor, io, lease)
-                                                              : HEARTH_INVALID;
+        return hearth_io_can_take(io, hearth_exec_of(owner)) ? export_taken(tensor, io, lease)
+                                                             : HEARTH_INVALID;
     enum hearth_status status = hearth_io_export_held(io, handle);
     return status == HEARTH_OK ? hearth_handle_release_lease(handle, lease) : status;
 }
