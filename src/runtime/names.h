@@ -2,7 +2,7 @@
 /*
  * Interned names: each text once, numbered from 0 in the order of arrival. A hash table with open
  * addressing; texts never move. One thread at a time adds; finding is for any number of threads while
- * nobody adds.
+ * nobody adds. Names are never NULL.
  */
 #ifndef HEARTH_RUNTIME_NAMES_H
 #define HEARTH_RUNTIME_NAMES_H
@@ -19,8 +19,8 @@ struct hearth__names {
     char **texts;    /* by number */
     uint32_t *table; /* number + 1; 0: free */
     uint32_t count;
-    uint32_t room;      /* of texts */
-    uint32_t table_len; /* a power of two, or 0 */
+    uint32_t room;    /* of texts */
+    size_t table_len; /* a power of two, or 0 */
 };
 
 /* Find or add: *number is the name's. OVERFLOW at 2^32 - 2 names, NO_MEMORY; nothing changed then. */
