@@ -80,7 +80,9 @@ struct hearth_plan {
     uint32_t *uses;              /* values */
     uint32_t *deaths;            /* values; never an initial input or a declared output */
     struct hearth_plan **bodies; /* a reference held on each */
-    uint32_t most_bodies;        /* of any node */
+    size_t body_count;
+    uint32_t most_bodies;           /* of any node */
+    struct hearth_plan *next_ended; /* while it is being freed */
 };
 
 static inline const char *hearth__plan_value_name(const struct hearth_plan *plan, uint32_t value)
