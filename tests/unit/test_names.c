@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interned names: numbers in the order of arrival, across growth, with texts that never move. Refused
- * allocations are in test_plan_memory.c. */
+/* Interned names: numbers in the order of arrival, across growth, with texts that never move.
+ * Refused allocations are in test_plan_memory.c. */
 #include "runtime/names.h"
 #include "support.h"
 
