@@ -47,7 +47,10 @@ struct hearth_context_options {
     /** The arena that exports become leases of (referenced); NULL: the session's service's; without
      *  one, exports are INVALID. */
     struct hearth_io *arena;
-    /** NULL: none. */
+    /** Serves what the members above leave open, in place of the session's service, and before the
+     *  first run, when no session is known yet (referenced); NULL: the session's. */
+    struct hearth_service *service;
+    /** NULL: none. Copied. */
     const struct hearth_event_handler *events;
     /** HEARTH_CONTEXT_* joined. */
     uint32_t flags;
@@ -56,7 +59,7 @@ struct hearth_context_options {
 
 #define HEARTH_CONTEXT_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(struct hearth_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0                  \
+        sizeof(struct hearth_context_options), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0            \
     }
 
 /** Create a context. `options` may be NULL. Thread: any. Ownership: hearth_context_destroy() ends

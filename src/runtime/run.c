@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run from its beginning to its end, and the serial one. */
+#include "runtime/run.h"
+
+static bool has_value(const struct hearth__value *value)
+{
+    return hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_NONE;
+}
+
+static void drop(struct hearth__run *run, struct hearth__value *value)
+{
+    hearth__gauge_sub(run->gauge, (enum hearth__domain)value->domain, value->counted);
+    value->domain = HEARTH__DOMAIN_NONE;
+    value->counted = 0;
+    (void)hearth__value_drop(run->holder, value);
+}
+
+/* Everything that nodes produced; initial inputs stay. */
+static void drop_produced(struct hearth__run *run)
+{
+    for (uint32_t i = 0; i < run->plan->value_count; i++)
+        if (!run->plan->values[i].is_input && has_value(&run->holder->values[i]))
+            drop(run, &run->holder->values[i]);
+}
+
+/* A node that has the value as an input, for error texts. */
+static const char *user_of(const struct hearth_plan *plan, uint32_t value)
+{
+    uint32_t node = plan->values[value].last_node;
+    return node == HEARTH__NO_NODE ? "" : plan->nodes[node].name;
+}
+
+enum hearth_status hearth__run_begin(struct hearth__run *run)
+{
+    const struct hearth_plan *plan = run->plan;
+    run->holder->error[0] = '\0';
+    drop_produced(run);
+    for (size_t i = 0; i < plan->input_count; i++) {
+        uint32_t value = plan->initial[i];
+        bool needed = plan->values[value].uses != 0 || plan->values[value].is_output;
+        if (!needed || has_value(&run->holder->values[value]))
+            continue;
+        hearth__run_fail(run, HEARTH_INVALID,
+                         "input \"%s\" has no value, and node \"%s\" uses it: set, borrow or stage "
+                         "it before the run",
+                         hearth__value_name(run, value), user_of(plan, value));
+        return HEARTH_INVALID;
+    }
+    return HEARTH_OK;
+}
+
+void hearth__run_end(struct hearth__run *run)
+{
+    if (hearth__run_failed(run))
+        drop_produced(run);
+    bool body = run->parent != NULL;
+    for (uint32_t i = 0; i < run->plan->value_count; i++) {
+        struct hearth__value *value = &run->holder->values[i];
+        if (!body) { /* what stays is not this run's any more */
+            value->domain = HEARTH__DOMAIN_NONE;
+            value->counted = 0;
+        } else if (run->plan->values[i].is_input && !run->plan->values[i].is_output &&
+                   has_value(value) &&
+                   hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_BORROWED) {
+            drop(run, value);
+        }
+    }
+}
+
+static void run_nodes(struct hearth__frame *frame)
+{
+    const struct hearth_plan *plan = frame->run->plan;
+    for (size_t step = 0; step < plan->node_count; step++) {
+        const struct hearth__plan_node *node = &plan->nodes[plan->order[step]];
+        hearth__frame_run(frame, plan->order[step]);
+        if (hearth__unlikely(hearth__run_failed(frame->run)))
+            return;
+        for (uint32_t i = 0; i < node->deaths.count; i++)
+            hearth__value_dies(frame, plan->deaths[node->deaths.first + i]);
+        hearth__event(frame->run, frame, HEARTH_EVENT_NODE_END, NULL, 0);
+    }
+}
+
+enum hearth_status hearth__run_serially(struct hearth__run *run)
+{
+    struct hearth__frame frame;
+    enum hearth_status status = hearth__run_begin(run);
+    if (status == HEARTH_OK) {
+        status = hearth__frame_init(&frame, run, run->parent == NULL ? 0 : run->parent->thread);
+        if (status == HEARTH_OK)
+            run_nodes(&frame);
+        else
+            hearth__run_fail(run, status, "the thread has no execution arena: %s",
+                             hearth_status_name(status));
+        hearth__tally_add(&run->tally, &frame.tally);
+    }
+    hearth__run_end(run);
+    return (enum hearth_status)hearth__load_relaxed(&run->status);
+}
