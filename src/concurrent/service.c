@@ -193,14 +193,6 @@ struct hearth_io *hearth_service_io(const struct hearth_service *service)
     return service == NULL ? NULL : service->io;
 }
 
-struct hearth_backing *hearth_service_backing(const struct hearth_service *service,
-                                              enum hearth_domain domain)
-{
-    if (service == NULL || (domain != HEARTH_DOMAIN_EXEC && domain != HEARTH_DOMAIN_IO))
-        return NULL;
-    return domain == HEARTH_DOMAIN_EXEC ? service->exec_backing : service->io_backing;
-}
-
 void hearth__service_raise(struct hearth_service *service, uint32_t attention)
 {
     (void)hearth__fetch_or_release(&service->raised, attention & ~HEARTH__ATTENTION_CREDIT);

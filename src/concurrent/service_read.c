@@ -163,3 +163,11 @@ enum hearth_status hearth_service_cancel(struct hearth_service *service, uint64_
     hearth__budget_cancel(&service->budget, waiter, cancelled);
     return HEARTH_OK;
 }
+
+struct hearth_backing *hearth_service_backing(const struct hearth_service *service,
+                                              enum hearth_domain domain)
+{
+    if (service == NULL || (domain != HEARTH_DOMAIN_EXEC && domain != HEARTH_DOMAIN_IO))
+        return NULL;
+    return domain == HEARTH_DOMAIN_EXEC ? service->exec_backing : service->io_backing;
+}
