@@ -126,6 +126,26 @@ hearth_session_run_on(struct hearth_session *session, struct hearth_context *con
                       const struct hearth_executor *executor, struct hearth_run_stats *stats);
 
 /**
+ * Bring the calling thread's arena, and those of an executor's threads (NULL: none), to what any
+ * order of execution may need, as far as the session's runs so far have shown its sizes: for plans
+ * whose parallel runs must not obtain storage. Which thread runs which node differs from run to run,
+ * so without it a thread may meet a node it never ran, and obtain storage for it, at any time.
+ *
+ * For each size it is as many buffers as values of that size can be alive at the same time in any
+ * order, and the workspaces of one node, for each thread. It counts as retained, and ages as any.
+ * Bodies are not part of it. An executor is asked for one call less than it has threads; each call
+ * keeps its thread until all have come or the deadline has passed, and *threads, if not NULL,
+ * receives how many threads were filled, the caller among them.
+ * `deadline_ns`: absolute CLOCK_MONOTONIC time in nanoseconds.
+ * Thread: any. Progress: allocates, makes system calls, waits.
+ * Returns TIMEOUT (not all calls came in time; what was filled stays), OVERFLOW (a plan of more than
+ * 16,384 nodes), NO_MEMORY, INVALID (no service), and what hearth_service_exec() answers.
+ */
+HEARTH_API HEARTH_NODISCARD enum hearth_status
+hearth_session_prefill(struct hearth_session *session, const struct hearth_executor *executor,
+                       uint64_t deadline_ns, size_t *threads);
+
+/**
  * Export every declared output of a context after a run: leases[i] is the output that was declared
  * as number i. All or none. `count` must be the plan's number of outputs.
  * Ownership: the caller holds one reference of each lease; they outlive everything else.

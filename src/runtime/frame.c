@@ -54,6 +54,11 @@ enum hearth_status hearth_context_make_temporary(struct hearth_context *context,
     if (status != HEARTH_OK)
         return status;
     *temporary_at(frame, count) = (struct hearth__workspace){*buf, bytes};
+    if (frame->run->demand != NULL && count < HEARTH__WORKSPACES_LEARNED)
+        hearth__demand_note(
+            &frame->run->demand
+                 ->workspaces[frame->index * (size_t)HEARTH__WORKSPACES_LEARNED + count],
+            bytes);
     frame->temporary_count++;
     frame->tally.temporaries++;
     hearth__gauge_add(frame->run->gauge, HEARTH__DOMAIN_EXECUTION, bytes);

@@ -6,6 +6,7 @@
 #define HEARTH_RUNTIME_RUN_H
 
 #include "runtime/context.h"
+#include "runtime/demand.h"
 
 #include <hearth/events.h>
 #include <hearth/kernel.h>
@@ -29,11 +30,12 @@ struct hearth__run {
     struct hearth_io *arena;     /* NULL: no take */
     const struct hearth_event_handler *events; /* NULL: none */
     struct hearth__gauge *gauge;
-    struct hearth__frame *parent; /* of a body: the node that runs it; NULL */
-    uint32_t depth;               /* of bodies; 0: the session's plan */
-    uint32_t flags;               /* HEARTH_CONTEXT_* */
-    _Atomic(uint32_t) status;     /* the first failure; writer: whoever fails first */
-    struct hearth__tally tally;   /* of all threads; guarded by tally_lock if shared */
+    struct hearth__demand *demand; /* of the session, for its own plan; NULL in bodies */
+    struct hearth__frame *parent;  /* of a body: the node that runs it; NULL */
+    uint32_t depth;                /* of bodies; 0: the session's plan */
+    uint32_t flags;                /* HEARTH_CONTEXT_* */
+    _Atomic(uint32_t) status;      /* the first failure; writer: whoever fails first */
+    struct hearth__tally tally;    /* of all threads; guarded by tally_lock if shared */
 };
 
 /* One workspace of a node. */

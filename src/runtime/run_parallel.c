@@ -255,7 +255,7 @@ static void help(void *arg)
         lane_free(lane);
 }
 
-static uint32_t helper_limit(const struct hearth_executor *executor)
+uint32_t hearth__helper_limit(const struct hearth_executor *executor)
 {
     long threads = executor->threads;
     if (threads == 0)
@@ -307,7 +307,7 @@ enum hearth_status hearth__run_parallel(struct hearth__run *run,
         return HEARTH_NO_MEMORY;
     }
     lane->executor = *executor;
-    lane->limit = helper_limit(executor);
+    lane->limit = hearth__helper_limit(executor);
     if (hearth__run_begin(run) == HEARTH_OK)
         run_nodes(lane, run);
     hearth__run_end(run);

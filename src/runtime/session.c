@@ -20,7 +20,12 @@ enum hearth_status hearth_session_create(const struct hearth_session_options *op
     struct hearth_session *session = calloc(1, sizeof(*session));
     if (session == NULL)
         return HEARTH_NO_MEMORY;
+    if (hearth__demand_init(&session->demand, options->plan) != HEARTH_OK) {
+        free(session);
+        return HEARTH_NO_MEMORY;
+    }
     if (pthread_mutex_init(&session->lock, NULL) != 0) {
+        hearth__demand_fini(&session->demand);
         free(session);
         return HEARTH_NO_MEMORY;
     }
@@ -48,6 +53,7 @@ enum hearth_status hearth_session_destroy(struct hearth_session *session)
         hearth__holder_destroy(body);
     }
     (void)pthread_mutex_destroy(&session->lock);
+    hearth__demand_fini(&session->demand);
     if (session->service != NULL)
         hearth_service_unref(session->service);
     hearth_plan_unref(session->plan);
@@ -157,6 +163,7 @@ static void set_up(struct hearth__run *run, struct hearth_session *session,
     run->holder = holder;
     run->plan = session->plan;
     run->session = session;
+    run->demand = &session->demand;
     run->service = holder->service;
     run->execution = holder->execution;
     run->io = hearth__holder_io(holder);

@@ -5,6 +5,7 @@
 
 #include "core/atomic.h"
 #include "runtime/context.h"
+#include "runtime/demand.h"
 #include "runtime/run.h"
 
 #include <hearth/session.h>
@@ -16,6 +17,7 @@ struct hearth__lane;
 struct hearth_session {
     struct hearth_plan *plan;       /* referenced */
     struct hearth_service *service; /* referenced; NULL */
+    struct hearth__demand demand;   /* of runs so far */
     _Atomic(uint64_t) active; /* runs that are going on; ENDED is added by destroy. Writer: any */
     _Atomic(uint64_t) runs;   /* so far */
     pthread_mutex_t lock;
@@ -31,6 +33,9 @@ void hearth__session_return_body(struct hearth_session *session, struct hearth__
 /* Run on this thread and whatever helpers the executor sends (run_parallel.c). The run was not begun. */
 enum hearth_status hearth__run_parallel(struct hearth__run *run,
                                         const struct hearth_executor *executor, uint32_t *threads);
+
+/* Helpers that an executor may send at a time. */
+uint32_t hearth__helper_limit(const struct hearth_executor *executor);
 
 /* At a session's end: its idle lanes. */
 void hearth__lanes_end(struct hearth_session *session);

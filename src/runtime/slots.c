@@ -69,6 +69,8 @@ void hearth__slot_fill(struct hearth__frame *frame, uint32_t slot, struct hearth
     value->domain = (unsigned char)domain;
     value->counted = bytes;
     hearth__gauge_add(frame->run->gauge, domain, bytes);
+    if (hearth__likely(frame->run->demand != NULL))
+        hearth__demand_note(&frame->run->demand->values[slot_of(frame, slot)->value], bytes);
 }
 
 /* What a slot had before is released, and stops counting. */

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prefill: every thread of an executor gets the buffers that any order of execution may need of it.
+ *
+ * Which thread runs which node differs from run to run, so what a thread's arena holds after some runs says
+ * little about the next. An executor cannot be told to call on each of its threads; but a call that waits until
+ * all calls have come keeps its thread, so the next one comes on another.
+ *
+ * The state is counted: calls that come after the deadline find nothing to do, and the last one frees it.
+ */
+#include "runtime/session.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct prefill {
+    struct hearth_service *service; /* referenced */
+    struct hearth__needs needs;
+    uint64_t deadline_ns;
+    pthread_t caller;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    uint32_t holders; /* the caller, and calls that may still come; guarded by lock, as the rest */
+    uint32_t expected;
+    uint32_t arrived;
+    enum hearth_status status; /* the first failure */
+    bool over;
+};
+
+/* One byte in each page: storage that nobody wrote to has none. */
+static void touch(struct hearth_buf *buf)
+{
+    volatile unsigned char *data = hearth_buf_data(buf);
+    for (size_t at = 0; at < hearth_buf_capacity(buf); at += 4096)
+        data[at] = 0;
+}
+
+/* Have them all out at the same time: then the arena has them all. */
+static enum hearth_status fill_arena(struct prefill *prefill, struct hearth_buf **bufs)
+{
+    struct hearth_exec *arena;
+    enum hearth_status status = hearth_service_exec(prefill->service, &arena);
+    size_t count = 0;
+    for (size_t i = 0; i < prefill->needs.count; i++) {
+        for (size_t j = 0; j < prefill->needs.list[i].count && status == HEARTH_OK; j++) {
+            status = hearth_exec_alloc(arena, prefill->needs.list[i].bytes, &bufs[count]);
+            if (status == HEARTH_OK)
+                touch(bufs[count++]);
+        }
+    }
+    while (count-- > 0)
+        (void)hearth_exec_free(arena, bufs[count]);
+    return status;
+}
+
+static enum hearth_status fill_thread(struct prefill *prefill)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < prefill->needs.count; i++)
+        total += prefill->needs.list[i].count;
+    struct hearth_buf **bufs = calloc(total + 1, sizeof(struct hearth_buf *));
+    if (bufs == NULL)
+        return HEARTH_NO_MEMORY;
+    enum hearth_status status = fill_arena(prefill, bufs);
+    free(bufs);
+    return status;
+}
+
+static void let_go(struct prefill *prefill)
+{
+    bool last = --prefill->holders == 0;
+    (void)pthread_mutex_unlock(&prefill->lock);
+    if (!last)
+        return;
+    (void)pthread_mutex_destroy(&prefill->lock);
+    (void)pthread_cond_destroy(&prefill->moved);
+    hearth_service_unref(prefill->service);
+    free(prefill->needs.list);
+    free(prefill);
+}
+
+/* With the lock held: until all have come, or the deadline. */
+static void wait_for_all(struct prefill *prefill)
+{
+    struct timespec until = {
+        .tv_sec = (time_t)(prefill->deadline_ns / 1000000000u),
+        .tv_nsec = (long)(prefill->deadline_ns % 1000000000u),
+    };
+    int failed = 0;
+    while (prefill->arrived < prefill->expected && !prefill->over && failed == 0)
+        failed = pthread_cond_timedwait(&prefill->moved, &prefill->lock, &until);
+}
+
+/* What the executor calls. On the caller's own thread there is nothing to fill and nobody to wait for. */
+static void come(void *arg)
+{
+    struct prefill *prefill = arg;
+    (void)pthread_mutex_lock(&prefill->lock);
+    if (!prefill->over && pthread_equal(prefill->caller, pthread_self()) == 0) {
+        (void)pthread_mutex_unlock(&prefill->lock);
+        enum hearth_status status = fill_thread(prefill);
+        (void)pthread_mutex_lock(&prefill->lock);
+        if (prefill->status == HEARTH_OK)
+            prefill->status = status;
+        prefill->arrived++;
+        (void)pthread_cond_broadcast(&prefill->moved);
+        wait_for_all(prefill);
+    }
+    let_go(prefill);
+}
+
+static enum hearth_status make(struct hearth_session *session, uint64_t deadline_ns,
+                               struct prefill **made)
+{
+    struct prefill *prefill = calloc(1, sizeof(*prefill));
+    if (prefill == NULL)
+        return HEARTH_NO_MEMORY;
+    enum hearth_status status =
+        hearth__demand_needs(&session->demand, session->plan, &prefill->needs);
+    if (status != HEARTH_OK) {
+        free(prefill);
+        return status;
+    }
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&prefill->lock, NULL);
+    (void)pthread_cond_init(&prefill->moved, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    prefill->service = session->service;
+    hearth_service_ref(prefill->service);
+    prefill->deadline_ns = deadline_ns;
+    prefill->caller = pthread_self();
+    prefill->holders = 1;
+    *made = prefill;
+    return HEARTH_OK;
+}
+
+/* With the lock held. Those that the executor refuses are not waited for. */
+static void call_all(struct prefill *prefill, const struct hearth_executor *executor,
+                     uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        prefill->holders++;
+        prefill->expected++;
+        (void)pthread_mutex_unlock(&prefill->lock);
+        enum hearth_status status = executor->submit(executor->pool, come, prefill);
+        (void)pthread_mutex_lock(&prefill->lock);
+        if (status != HEARTH_OK) {
+            prefill->holders--;
+            prefill->expected--;
+        }
+    }
+}
+
+enum hearth_status hearth_session_prefill(struct hearth_session *session,
+                                          const struct hearth_executor *executor,
+                                          uint64_t deadline_ns, size_t *threads)
+{
+    if (session == NULL || session->service == NULL ||
+        (executor != NULL && (executor->size != sizeof(*executor) || executor->submit == NULL)))
+        return HEARTH_INVALID;
+    struct prefill *prefill;
+    enum hearth_status status = make(session, deadline_ns, &prefill);
+    if (status != HEARTH_OK)
+        return status;
+    (void)pthread_mutex_lock(&prefill->lock);
+    if (executor != NULL)
+        call_all(prefill, executor, hearth__helper_limit(executor));
+    (void)pthread_mutex_unlock(&prefill->lock);
+    status = fill_thread(prefill);
+    (void)pthread_mutex_lock(&prefill->lock);
+    wait_for_all(prefill);
+    if (status == HEARTH_OK)
+        status = prefill->status;
+    if (status == HEARTH_OK && prefill->arrived < prefill->expected)
+        status = HEARTH_TIMEOUT;
+    if (threads != NULL)
+        *threads = prefill->arrived + 1;
+    prefill->over = true;
+    (void)pthread_cond_broadcast(&prefill->moved);
+    let_go(prefill);
+    return status;
+}
