@@ -166,7 +166,7 @@ enum hearth_status hearth_session_prefill(struct hearth_session *session,
         return status;
     (void)pthread_mutex_lock(&prefill->lock);
     if (executor != NULL)
-        call_all(prefill, executor, hearth__helper_limit(executor));
+        call_all(prefill, executor, hearth__executor_threads(executor));
     (void)pthread_mutex_unlock(&prefill->lock);
     status = fill_thread(prefill);
     (void)pthread_mutex_lock(&prefill->lock);

@@ -255,14 +255,13 @@ static void help(void *arg)
         lane_free(lane);
 }
 
-uint32_t hearth__helper_limit(const struct hearth_executor *executor)
+uint32_t hearth__executor_threads(const struct hearth_executor *executor)
 {
     long threads = executor->threads;
     if (threads == 0)
         threads = sysconf(_SC_NPROCESSORS_ONLN);
     if (threads < 1)
         threads = 1;
-    threads--; /* the caller */
     return threads < (long)HEARTH__HELPERS_MAX ? (uint32_t)threads : HEARTH__HELPERS_MAX;
 }
 
@@ -307,7 +306,7 @@ enum hearth_status hearth__run_parallel(struct hearth__run *run,
         return HEARTH_NO_MEMORY;
     }
     lane->executor = *executor;
-    lane->limit = hearth__helper_limit(executor);
+    lane->limit = hearth__executor_threads(executor) - 1; /* and the caller */
     if (hearth__run_begin(run) == HEARTH_OK)
         run_nodes(lane, run);
     hearth__run_end(run);

@@ -34,8 +34,8 @@ void hearth__session_return_body(struct hearth_session *session, struct hearth__
 enum hearth_status hearth__run_parallel(struct hearth__run *run,
                                         const struct hearth_executor *executor, uint32_t *threads);
 
-/* Helpers that an executor may send at a time. */
-uint32_t hearth__helper_limit(const struct hearth_executor *executor);
+/* Calls that an executor may run at a time. */
+uint32_t hearth__executor_threads(const struct hearth_executor *executor);
 
 /* At a session's end: its idle lanes. */
 void hearth__lanes_end(struct hearth_session *session);
