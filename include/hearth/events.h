@@ -20,7 +20,7 @@ HEARTH_BEGIN_DECLS
 /** What happened in a step. */
 enum hearth_event_kind {
     HEARTH_EVENT_NODE_BEGIN = 1,
-    HEARTH_EVENT_NODE_END = 2,
+    HEARTH_EVENT_NODE_END = 2, /**< The kernel returned, whatever it answered. */
     HEARTH_EVENT_MADE = 3,     /**< A value got storage. */
     HEARTH_EVENT_REUSED = 4,   /**< A value took over an input's storage. */
     HEARTH_EVENT_RELEASED = 5, /**< A value died at its last use. */

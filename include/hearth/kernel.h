@@ -120,7 +120,7 @@ HEARTH_API struct hearth_allocator *hearth_context_allocator(const struct hearth
 
 /** Switch the active allocator, in a kernel until it returns; NULL: the default again. The
  *  allocator outlives the values it makes. An intermediate made in the I/O arena this way is
- *  copied, counted, when the kernel returns. Returns INVALID for a NULL context. */
+ *  copied, counted, when the kernel returns. Returns INVALID outside of a kernel. */
 HEARTH_API enum hearth_status hearth_context_set_allocator(struct hearth_context *context,
                                                            struct hearth_allocator *allocator);
 

@@ -314,6 +314,12 @@ HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size
 static enum hearth_status ops_alloc(struct hearth_allocator *self,
                                     const struct hearth_request *request, struct hearth_buf **buf)
 {
+    /* What hearth_alloc() asks for: nothing but a size. */
+    if (hearth__likely(request != NULL && request->alignment == 0 && request->zero == 0 &&
+                       request->priority == HEARTH_PRIORITY_NORMAL &&
+                       (request->reserved[0] | request->reserved[1] | request->reserved[2] |
+                        request->reserved[3]) == 0))
+        return hearth_exec_alloc(hearth__exec_of(self), request->size, buf);
     return hearth__exec_alloc_request(hearth__exec_of(self), request, "hearth_alloc", buf);
 }
 

@@ -205,6 +205,17 @@ static const char *body_error(const struct hearth__frame *frame)
     return body == NULL ? "" : body->error;
 }
 
+static void kernel_failed(const struct hearth__frame *frame, enum hearth_status status)
+{
+    const char *refused =
+        frame->refused == HEARTH__NO_VALUE ? "" : hearth__value_name(frame->run, frame->refused);
+    const char *body = body_error(frame);
+    hearth__run_fail(frame->run, status, "node \"%s\" (%u): its kernel answered %s%s%s%s%s%s",
+                     frame->node->name, frame->index, hearth_status_name(status),
+                     *refused == '\0' ? "" : "; it was refused its output \"", refused,
+                     *refused == '\0' ? "" : "\"", *body == '\0' ? "" : "; in a body: ", body);
+}
+
 static uint64_t count_step(struct hearth__gauge *gauge)
 {
     if (gauge->shared)
@@ -220,14 +231,13 @@ void hearth__frame_run(struct hearth__frame *frame, uint32_t index)
     frame->node = &run->plan->nodes[index];
     frame->index = index;
     frame->active = NULL;
+    frame->refused = HEARTH__NO_VALUE;
     frame->step = count_step(run->gauge);
     frame->tally.nodes++;
     hearth__event(run, frame, HEARTH_EVENT_NODE_BEGIN, NULL, 0);
     enum hearth_status status = frame->node->kernel(&frame->context, frame->node->user);
     if (hearth__unlikely(status != HEARTH_OK))
-        hearth__run_fail(run, status, "node \"%s\" (%u): its kernel answered %s%s%s",
-                         frame->node->name, index, hearth_status_name(status),
-                         *body_error(frame) == '\0' ? "" : ": ", body_error(frame));
+        kernel_failed(frame, status);
     if (hearth__unlikely(frame->bodies != NULL)) {
         hearth__bodies_return(frame);
         settle_adrift(frame);

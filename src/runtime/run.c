@@ -73,11 +73,12 @@ static void run_nodes(struct hearth__frame *frame)
     for (size_t step = 0; step < plan->node_count; step++) {
         const struct hearth__plan_node *node = &plan->nodes[plan->order[step]];
         hearth__frame_run(frame, plan->order[step]);
-        if (hearth__unlikely(hearth__run_failed(frame->run)))
-            return;
-        for (uint32_t i = 0; i < node->deaths.count; i++)
+        bool failed = hearth__run_failed(frame->run);
+        for (uint32_t i = 0; i < node->deaths.count && !failed; i++)
             hearth__value_dies(frame, plan->deaths[node->deaths.first + i]);
         hearth__event(frame->run, frame, HEARTH_EVENT_NODE_END, NULL, 0);
+        if (hearth__unlikely(failed))
+            return;
     }
 }
 

@@ -51,9 +51,11 @@ struct hearth__frame {
     struct hearth_context context;
     struct hearth__run *run;
     const struct hearth__plan_node *node;
-    uint32_t index;                     /* of the node */
-    uint32_t thread;                    /* 0: the caller */
-    uint64_t step;                      /* nodes started before this one */
+    uint32_t index;  /* of the node */
+    uint32_t thread; /* 0: the caller */
+    uint64_t step;   /* nodes started before this one */
+    uint32_t
+        refused; /* the output that could not be made, for the error's text; HEARTH__NO_VALUE */
     struct hearth_allocator *execution; /* this thread's; NULL: inline */
     struct hearth_exec *exec;           /* the arena behind it; NULL */
     struct hearth_allocator *active;    /* the kernel's choice; NULL: the default */
@@ -118,10 +120,6 @@ struct hearth_allocator *hearth__slot_allocator(const struct hearth__frame *fram
 
 /* Which gauge counts a value that has this role. */
 enum hearth__domain hearth__slot_domain(const struct hearth__frame *frame, uint32_t slot);
-
-/* Move a tensor into an output slot that is used, after releasing what it had. */
-void hearth__slot_fill(struct hearth__frame *frame, uint32_t slot, struct hearth_tensor *tensor,
-                       bool bound);
 
 /* Bring a tensor to where an output slot wants it (place.c): as it is, by take, or by one counted copy. The
  * tensor is unchanged on failure. */

@@ -228,11 +228,12 @@ static void run_chain(struct hearth__lane *lane, uint32_t step)
         uint32_t kept = HEARTH__NO_NODE;
         if (!hearth__run_failed(run)) {
             hearth__frame_run(&frame, run->plan->order[step]);
-            if (!hearth__run_failed(run)) {
+            bool failed = hearth__run_failed(run);
+            if (!failed)
                 let_die(&frame);
-                hearth__event(run, &frame, HEARTH_EVENT_NODE_END, NULL, 0);
+            hearth__event(run, &frame, HEARTH_EVENT_NODE_END, NULL, 0);
+            if (!failed)
                 count = make_ready(lane, &frame, &kept);
-            }
         }
         more = kept != HEARTH__NO_NODE;
         if (!more)

@@ -57,13 +57,12 @@ struct hearth_allocator *hearth__slot_allocator(const struct hearth__frame *fram
                : frame->execution;
 }
 
-void hearth__slot_fill(struct hearth__frame *frame, uint32_t slot, struct hearth_tensor *tensor,
-                       bool bound)
+/* The value in a slot is this node's from now on. */
+static void count(struct hearth__frame *frame, uint32_t slot, bool bound)
 {
     struct hearth__value *value = value_of(frame, slot);
     enum hearth__domain domain = hearth__slot_domain(frame, slot);
-    size_t bytes = hearth_tensor_size(tensor);
-    (void)hearth_tensor_move(&value->tensor, tensor);
+    size_t bytes = hearth_tensor_size(&value->tensor);
     value->thread = frame->thread;
     value->bound = bound;
     value->domain = (unsigned char)domain;
@@ -125,6 +124,31 @@ static enum hearth_status reshape_bound(struct hearth_tensor *binding, enum hear
     return status;
 }
 
+/* Bound storage, or a slot that is made twice: what it had goes only when the new value is there. */
+static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
+                                     struct hearth_tensor *binding, enum hearth_dtype dtype,
+                                     const struct hearth_shape *shape, size_t bytes)
+{
+    struct hearth__value *value = value_of(frame, slot);
+    struct hearth_tensor made = HEARTH_TENSOR_INIT;
+    enum hearth_status status;
+    if (value->bound)
+        binding = &value->tensor;
+    if (binding != NULL)
+        status = reshape_bound(binding, dtype, shape, bytes);
+    else
+        status =
+            hearth_tensor_make(hearth__slot_allocator(frame, slot), dtype, shape, bytes, &made);
+    if (status != HEARTH_OK)
+        return status;
+    if (value->domain != HEARTH__DOMAIN_NONE)
+        hearth__gauge_sub(frame->run->gauge, (enum hearth__domain)value->domain, value->counted);
+    value->domain = HEARTH__DOMAIN_NONE;
+    if (binding == &value->tensor)
+        return HEARTH_OK;
+    return hearth_tensor_move(&value->tensor, binding != NULL ? binding : &made);
+}
+
 static enum hearth_status make_sized(struct hearth__frame *frame, size_t slot,
                                      enum hearth_dtype dtype, const struct hearth_shape *shape,
                                      size_t bytes, struct hearth_tensor **tensor)
@@ -132,22 +156,19 @@ static enum hearth_status make_sized(struct hearth__frame *frame, size_t slot,
     struct hearth__value *value = value_of(frame, slot);
     if (value == NULL || shape == NULL)
         return HEARTH_INVALID;
-    if (hearth__unlikely(hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_NONE))
-        empty_slot(frame, value);
-    struct hearth_tensor made = HEARTH_TENSOR_INIT;
     struct hearth_tensor *binding = binding_of(frame, (uint32_t)slot);
     enum hearth_status status;
-    if (binding != NULL) {
-        status = reshape_bound(binding, dtype, shape, bytes);
-        if (status == HEARTH_OK)
-            (void)hearth_tensor_move(&made, binding);
-    } else {
+    if (hearth__unlikely(binding != NULL ||
+                         hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_NONE))
+        status = make_again(frame, (uint32_t)slot, binding, dtype, shape, bytes);
+    else
         status = hearth_tensor_make(hearth__slot_allocator(frame, (uint32_t)slot), dtype, shape,
-                                    bytes, &made);
-    }
-    if (status != HEARTH_OK)
+                                    bytes, &value->tensor);
+    if (hearth__unlikely(status != HEARTH_OK)) {
+        frame->refused = slot_of(frame, (uint32_t)slot)->value;
         return status;
-    hearth__slot_fill(frame, (uint32_t)slot, &made, binding != NULL);
+    }
+    count(frame, (uint32_t)slot, binding != NULL || value->bound);
     frame->tally.tensors++;
     hearth__event(frame->run, frame, HEARTH_EVENT_MADE,
                   hearth__value_name(frame->run, slot_of(frame, (uint32_t)slot)->value),
@@ -258,7 +279,8 @@ enum hearth_status hearth_context_make_output_in_place(struct hearth_context *co
     input->domain = HEARTH__DOMAIN_NONE;
     input->counted = 0;
     uint32_t maker = input->thread;
-    hearth__slot_fill(frame, (uint32_t)output_slot, &input->tensor, false);
+    (void)hearth_tensor_move(&output->tensor, &input->tensor);
+    count(frame, (uint32_t)output_slot, false);
     output->thread = maker; /* the storage is still that thread's */
     frame->tally.reused_in_place++;
     hearth__event(frame->run, frame, HEARTH_EVENT_REUSED,
@@ -310,7 +332,8 @@ enum hearth_status hearth_context_put_output(struct hearth_context *context, siz
     empty_slot(frame, value);
     hearth__adrift_land(frame, hearth__slot_domain(frame, (uint32_t)slot),
                         hearth_tensor_size(tensor));
-    hearth__slot_fill(frame, (uint32_t)slot, tensor, false);
+    (void)hearth_tensor_move(&value->tensor, tensor);
+    count(frame, (uint32_t)slot, false);
     frame->tally.tensors++;
     hearth__event(frame->run, frame, HEARTH_EVENT_MADE,
                   hearth__value_name(frame->run, slot_of(frame, (uint32_t)slot)->value),
