@@ -133,7 +133,9 @@ hearth_session_run_on(struct hearth_session *session, struct hearth_context *con
  *
  * For each size it is as many buffers as values of that size can be alive at the same time in any
  * order, and the workspaces of one node, for each thread. It counts as retained, and ages as any.
- * Bodies are not part of it. An executor is asked for as many calls as it has threads; each call
+ * The I/O arena gets
+ * room for the declared outputs of one run, and for what each thread may keep of outputs below 64 KiB
+ * that one thread makes and another returns. Bodies are not part of it. An executor is asked for as many calls as it has threads; each call
  * keeps its thread until all have come or the deadline has passed, and *threads, if not NULL,
  * receives how many threads were filled, the caller among them.
  * `deadline_ns`: absolute CLOCK_MONOTONIC time in nanoseconds.

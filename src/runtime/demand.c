@@ -247,3 +247,37 @@ enum hearth_status hearth__demand_needs(const struct hearth__demand *demand,
         qsort(needs->list, needs->count, sizeof(*needs->list), larger_first);
     return HEARTH_OK;
 }
+
+/* What a thread may keep of one class: two chains, of at most 32 buffers and about 64 KiB, below 64 KiB. What one
+ * thread makes and another returns wanders from the one's to the other's. */
+static size_t kept_by_thread(size_t bytes)
+{
+    const size_t chain_bytes = (size_t)64 << 10;
+    if (bytes >= chain_bytes)
+        return 0;
+    size_t chain = bytes == 0 ? 32 : chain_bytes / bytes;
+    chain = chain < 2 ? 2 : chain;
+    return 2 * (chain < 32 ? chain : 32);
+}
+
+enum hearth_status hearth__demand_outputs(const struct hearth__demand *demand,
+                                          const struct hearth_plan *plan, uint32_t threads,
+                                          struct hearth__needs *needs)
+{
+    *needs = (struct hearth__needs){NULL, 0, 0};
+    bool done = true;
+    for (size_t i = 0; i < plan->output_count && done; i++) {
+        size_t largest = hearth__load_relaxed(&demand->values[plan->declared[i]]);
+        if (largest != 0)
+            done = need_more(needs, round_up(largest - 1), 1);
+    }
+    for (size_t i = 0; i < needs->count; i++)
+        needs->list[i].count += kept_by_thread(needs->list[i].bytes) * threads;
+    if (!done) {
+        free(needs->list);
+        return HEARTH_NO_MEMORY;
+    }
+    if (needs->count != 0)
+        qsort(needs->list, needs->count, sizeof(*needs->list), larger_first);
+    return HEARTH_OK;
+}

@@ -44,6 +44,12 @@ static inline void hearth__demand_note(hearth__largest *largest, size_t bytes)
         ;
 }
 
+/* I/O buffers that a run may have out, and those that `threads` threads may keep for themselves meanwhile.
+ * Ownership: free needs->list. Returns NO_MEMORY. */
+enum hearth_status hearth__demand_outputs(const struct hearth__demand *demand,
+                                          const struct hearth_plan *plan, uint32_t threads,
+                                          struct hearth__needs *needs);
+
 /* Execution buffers that one thread may have out at the same time, whatever runs where and when.
  * Ownership: free needs->list. Returns OVERFLOW (a larger plan), NO_MEMORY. */
 enum hearth_status hearth__demand_needs(const struct hearth__demand *demand,

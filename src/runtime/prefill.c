@@ -36,33 +36,47 @@ static void touch(struct hearth_buf *buf)
 }
 
 /* Have them all out at the same time: then the arena has them all. */
-static enum hearth_status fill_arena(struct prefill *prefill, struct hearth_buf **bufs)
+static enum hearth_status fill(struct hearth_allocator *allocator,
+                               const struct hearth__needs *needs)
 {
-    struct hearth_exec *arena;
-    enum hearth_status status = hearth_service_exec(prefill->service, &arena);
+    size_t total = 0;
+    for (size_t i = 0; i < needs->count; i++)
+        total += needs->list[i].count;
+    struct hearth_buf **bufs = calloc(total + 1, sizeof(struct hearth_buf *));
+    if (bufs == NULL)
+        return HEARTH_NO_MEMORY;
+    enum hearth_status status = HEARTH_OK;
     size_t count = 0;
-    for (size_t i = 0; i < prefill->needs.count; i++) {
-        for (size_t j = 0; j < prefill->needs.list[i].count && status == HEARTH_OK; j++) {
-            status = hearth_exec_alloc(arena, prefill->needs.list[i].bytes, &bufs[count]);
+    for (size_t i = 0; i < needs->count; i++) {
+        for (size_t j = 0; j < needs->list[i].count && status == HEARTH_OK; j++) {
+            status = hearth_alloc(allocator, needs->list[i].bytes, &bufs[count]);
             if (status == HEARTH_OK)
                 touch(bufs[count++]);
         }
     }
     while (count-- > 0)
-        (void)hearth_exec_free(arena, bufs[count]);
+        (void)hearth_free(allocator, bufs[count]);
+    free(bufs);
     return status;
 }
 
 static enum hearth_status fill_thread(struct prefill *prefill)
 {
-    size_t total = 0;
-    for (size_t i = 0; i < prefill->needs.count; i++)
-        total += prefill->needs.list[i].count;
-    struct hearth_buf **bufs = calloc(total + 1, sizeof(struct hearth_buf *));
-    if (bufs == NULL)
-        return HEARTH_NO_MEMORY;
-    enum hearth_status status = fill_arena(prefill, bufs);
-    free(bufs);
+    struct hearth_exec *arena;
+    enum hearth_status status = hearth_service_exec(prefill->service, &arena);
+    return status == HEARTH_OK ? fill(hearth_exec_allocator(arena), &prefill->needs) : status;
+}
+
+/* The arena of outputs is shared: one thread fills it for all. */
+static enum hearth_status fill_outputs(struct hearth_session *session, uint32_t threads)
+{
+    struct hearth__needs needs;
+    enum hearth_status status =
+        hearth__demand_outputs(&session->demand, session->plan, threads, &needs);
+    if (status != HEARTH_OK)
+        return status;
+    status = fill(hearth_io_allocator(hearth_service_io(session->service)), &needs);
+    free(needs.list);
     return status;
 }
 
@@ -160,13 +174,15 @@ enum hearth_status hearth_session_prefill(struct hearth_session *session,
     if (session == NULL || session->service == NULL ||
         (executor != NULL && (executor->size != sizeof(*executor) || executor->submit == NULL)))
         return HEARTH_INVALID;
+    uint32_t calls = executor == NULL ? 0 : hearth__executor_threads(executor);
     struct prefill *prefill;
-    enum hearth_status status = make(session, deadline_ns, &prefill);
+    enum hearth_status status = fill_outputs(session, calls);
+    if (status == HEARTH_OK)
+        status = make(session, deadline_ns, &prefill);
     if (status != HEARTH_OK)
         return status;
     (void)pthread_mutex_lock(&prefill->lock);
-    if (executor != NULL)
-        call_all(prefill, executor, hearth__executor_threads(executor));
+    call_all(prefill, executor, calls);
     (void)pthread_mutex_unlock(&prefill->lock);
     status = fill_thread(prefill);
     (void)pthread_mutex_lock(&prefill->lock);
