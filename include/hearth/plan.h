@@ -35,8 +35,9 @@ enum hearth_role {
 /** No node: the answer where there is none. */
 #define HEARTH_NODE_NONE SIZE_MAX
 
-/** The kernel follows the slots: it uses only hearth_context_make_output(), _put_output(),
- *  _make_temporary(). Its outputs are not checked for their arena afterwards. */
+/** The kernel follows the slots: it uses only hearth_context_make_output() and its siblings,
+ *  hearth_context_put_output() and hearth_context_make_temporary(), and moves nothing into an
+ *  output's tensor by itself. Its outputs are not checked for their arena afterwards. */
 #define HEARTH_NODE_SLOT_AWARE 1u
 
 /** One node, as given to a builder. Everything is copied, except `user`. */

@@ -39,6 +39,7 @@ struct hearth__value {
     uint32_t thread;             /* that made it */
     unsigned char domain;        /* enum hearth__domain */
     bool bound;                  /* its storage goes back to the binding */
+    const void *placed; /* data that is where the slot wants it; another was not looked at */
 };
 
 /* Figures that one thread collects while it runs nodes; names as in HEARTH_RUN_STATS_MAP. */

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-enum hearth_status hearth__frame_init(struct hearth__frame *frame, struct hearth__run *run,
-                                      uint32_t thread)
+void hearth__frame_init(struct hearth__frame *frame, struct hearth__run *run, uint32_t thread)
 {
     /* Not the array of workspaces: it is written before it is read. */
     memset(frame, 0, offsetof(struct hearth__frame, temporaries));
@@ -13,14 +12,23 @@ enum hearth_status hearth__frame_init(struct hearth__frame *frame, struct hearth
     frame->run = run;
     frame->thread = thread;
     frame->execution = run->execution;
-    if (frame->execution != NULL || run->service == NULL) {
-        frame->exec = hearth_exec_of(frame->execution);
-        return HEARTH_OK;
-    }
-    enum hearth_status status = hearth_service_child_exec(run->service, run->depth, &frame->exec);
-    if (status == HEARTH_OK)
-        frame->execution = hearth_exec_allocator(frame->exec);
-    return status;
+}
+
+/* The thread's arena: looked up for each node, since a kernel or an executor may detach the thread in between. */
+static bool find_arena(struct hearth__frame *frame)
+{
+    struct hearth__run *run = frame->run;
+    if (run->execution != NULL || run->service == NULL)
+        return true;
+    struct hearth_exec *arena = NULL;
+    enum hearth_status status = run->depth == 0
+                                    ? hearth_service_exec(run->service, &arena)
+                                    : hearth_service_child_exec(run->service, run->depth, &arena);
+    frame->execution = hearth_exec_allocator(arena);
+    if (hearth__unlikely(status != HEARTH_OK))
+        hearth__run_fail(run, status, "node \"%s\" (%u): its thread has no execution arena: %s",
+                         frame->node->name, frame->index, hearth_status_name(status));
+    return status == HEARTH_OK;
 }
 
 /* Workspaces. Those that the array has no room for are listed in an execution buffer, so that no kernel makes the
@@ -175,9 +183,10 @@ static void check_outputs(struct hearth__frame *frame)
                 frame->node->name, frame->index, hearth__value_name(run, output->value));
             return;
         }
-        if ((frame->node->flags & HEARTH_NODE_SLOT_AWARE) != 0 || value->bound)
+        if (hearth__likely(hearth_tensor_data(&value->tensor) == value->placed) ||
+            (frame->node->flags & HEARTH_NODE_SLOT_AWARE) != 0)
             continue;
-        enum hearth_status status = hearth__place(frame, slot, &value->tensor);
+        enum hearth_status status = hearth__slot_check(frame, slot);
         if (hearth__unlikely(status != HEARTH_OK)) {
             hearth__run_fail(
                 run, status,
@@ -235,6 +244,8 @@ void hearth__frame_run(struct hearth__frame *frame, uint32_t index)
     frame->step = count_step(run->gauge);
     frame->tally.nodes++;
     hearth__event(run, frame, HEARTH_EVENT_NODE_BEGIN, NULL, 0);
+    if (hearth__unlikely(!find_arena(frame)))
+        return;
     enum hearth_status status = frame->node->kernel(&frame->context, frame->node->user);
     if (hearth__unlikely(status != HEARTH_OK))
         kernel_failed(frame, status);

@@ -9,6 +9,8 @@ static bool has_value(const struct hearth__value *value)
 
 static void drop(struct hearth__run *run, struct hearth__value *value)
 {
+    if (value->domain == HEARTH__DOMAIN_NONE && !has_value(value))
+        return;
     hearth__gauge_sub(run->gauge, (enum hearth__domain)value->domain, value->counted);
     value->domain = HEARTH__DOMAIN_NONE;
     value->counted = 0;
@@ -19,7 +21,7 @@ static void drop(struct hearth__run *run, struct hearth__value *value)
 static void drop_produced(struct hearth__run *run)
 {
     for (uint32_t i = 0; i < run->plan->value_count; i++)
-        if (!run->plan->values[i].is_input && has_value(&run->holder->values[i]))
+        if (!run->plan->values[i].is_input)
             drop(run, &run->holder->values[i]);
 }
 
@@ -87,12 +89,8 @@ enum hearth_status hearth__run_serially(struct hearth__run *run)
     struct hearth__frame frame;
     enum hearth_status status = hearth__run_begin(run);
     if (status == HEARTH_OK) {
-        status = hearth__frame_init(&frame, run, run->parent == NULL ? 0 : run->parent->thread);
-        if (status == HEARTH_OK)
-            run_nodes(&frame);
-        else
-            hearth__run_fail(run, status, "the thread has no execution arena: %s",
-                             hearth_status_name(status));
+        hearth__frame_init(&frame, run, run->parent == NULL ? 0 : run->parent->thread);
+        run_nodes(&frame);
         hearth__tally_add(&run->tally, &frame.tally);
     }
     hearth__run_end(run);

@@ -57,9 +57,9 @@ struct hearth__frame {
     uint32_t
         refused; /* the output that could not be made, for the error's text; HEARTH__NO_VALUE */
     struct hearth_allocator *execution; /* this thread's; NULL: inline */
-    struct hearth_exec *exec;           /* the arena behind it; NULL */
-    struct hearth_allocator *active;    /* the kernel's choice; NULL: the default */
-    struct hearth__holder *bodies;      /* that the kernel uses */
+
+    struct hearth_allocator *active; /* the kernel's choice; NULL: the default */
+    struct hearth__holder *bodies;   /* that the kernel uses */
     struct hearth__tally tally;
     size_t adrift[3]; /* by domain: counted bytes that the kernel took out of a body */
     uint32_t temporary_count;
@@ -101,9 +101,8 @@ static inline bool hearth__run_failed(const struct hearth__run *run)
 enum hearth_status hearth__run_begin(struct hearth__run *run);
 void hearth__run_end(struct hearth__run *run);
 
-/* A thread joins a run, or goes on to another; and leaves it. The frame is its own. */
-enum hearth_status hearth__frame_init(struct hearth__frame *frame, struct hearth__run *run,
-                                      uint32_t thread);
+/* A thread joins a run. The frame is its own. */
+void hearth__frame_init(struct hearth__frame *frame, struct hearth__run *run, uint32_t thread);
 /* Run one node, and end what its kernel left (frame.c). What dies with it is not returned yet. */
 void hearth__frame_run(struct hearth__frame *frame, uint32_t node);
 
@@ -120,6 +119,9 @@ struct hearth_allocator *hearth__slot_allocator(const struct hearth__frame *fram
 
 /* Which gauge counts a value that has this role. */
 enum hearth__domain hearth__slot_domain(const struct hearth__frame *frame, uint32_t slot);
+
+/* A kernel put something into a slot's tensor by itself: bring it to its place, and count it. */
+enum hearth_status hearth__slot_check(struct hearth__frame *frame, uint32_t slot);
 
 /* Bring a tensor to where an output slot wants it (place.c): as it is, by take, or by one counted copy. The
  * tensor is unchanged on failure. */

@@ -35,6 +35,7 @@
 #include "runtime/ready.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Threads of a run that are told apart; others are counted as the last one. */
@@ -44,11 +45,12 @@ struct hearth__lane {
     struct hearth__ready ready;
     struct hearth__run *run; /* while one is going on; read by who claimed a step of it */
     struct hearth_executor executor;
-    uint32_t limit;                 /* helpers at a time */
-    _Atomic(uint32_t) *waits;       /* by node; writer: the nodes it waits for */
-    struct hearth__lane *next;      /* idle ones of the session */
-    pthread_mutex_t lock;           /* of the run's tally */
-    _Atomic(uint32_t) thread_count; /* writer: each thread for itself */
+    uint32_t limit;                          /* helpers at a time */
+    _Atomic(uint32_t) *waits;                /* by node; writer: the nodes it waits for */
+    struct hearth__lane *next;               /* idle ones of the session */
+    pthread_mutex_t lock;                    /* of the run's tally and of worked */
+    uint64_t worked[THREADS_KNOWN / 64 + 1]; /* by number of thread: it ran a node */
+    _Atomic(uint32_t) thread_count;          /* writer: each thread for itself */
     _Atomic(uintptr_t) threads[THREADS_KNOWN];
 };
 
@@ -209,6 +211,8 @@ static void add_figures(struct hearth__lane *lane, struct hearth__frame *frame)
 {
     (void)pthread_mutex_lock(&lane->lock);
     hearth__tally_add(&frame->run->tally, &frame->tally);
+    if (frame->tally.nodes != 0)
+        lane->worked[frame->thread / 64] |= (uint64_t)1 << (frame->thread % 64);
     (void)pthread_mutex_unlock(&lane->lock);
 }
 
@@ -219,10 +223,7 @@ static void run_chain(struct hearth__lane *lane, uint32_t step)
     struct hearth_executor executor = lane->executor;
     uint32_t limit = lane->limit;
     struct hearth__frame frame;
-    enum hearth_status status = hearth__frame_init(&frame, run, thread_number(lane));
-    if (status != HEARTH_OK)
-        hearth__run_fail(run, status, "a thread has no execution arena: %s",
-                         hearth_status_name(status));
+    hearth__frame_init(&frame, run, thread_number(lane));
     for (bool more = true; more;) {
         uint32_t count = 0;
         uint32_t kept = HEARTH__NO_NODE;
@@ -276,8 +277,13 @@ static uint32_t set_counters(struct hearth__lane *lane, struct hearth__run *run)
     for (size_t i = 0; i < plan->node_count; i++)
         hearth__store_relaxed(&lane->waits[i], plan->nodes[i].waits);
     lane->run = run;
+    /* A number that is given out and not yet noted must match nobody. */
+    for (uint32_t i = hearth__load_relaxed(&lane->thread_count); i-- > 0;)
+        if (i < THREADS_KNOWN)
+            hearth__store_relaxed(&lane->threads[i], 0);
     hearth__store_relaxed(&lane->threads[0], (uintptr_t)pthread_self());
     hearth__store_relaxed(&lane->thread_count, 1);
+    memset(lane->worked, 0, sizeof(lane->worked));
     for (size_t i = 0; i < plan->node_count; i++) {
         if (plan->nodes[i].waits != 0)
             continue;
@@ -311,8 +317,9 @@ enum hearth_status hearth__run_parallel(struct hearth__run *run,
     if (hearth__run_begin(run) == HEARTH_OK)
         run_nodes(lane, run);
     hearth__run_end(run);
-    uint32_t count = hearth__load_relaxed(&lane->thread_count);
-    *threads = count < THREADS_KNOWN ? count : THREADS_KNOWN;
+    *threads = 0;
+    for (size_t i = 0; i < sizeof(lane->worked) / sizeof(lane->worked[0]); i++)
+        *threads += (uint32_t)__builtin_popcountll(lane->worked[i]);
     lane_return(run->session, lane);
     return (enum hearth_status)hearth__load_relaxed(&run->status);
 }

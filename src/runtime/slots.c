@@ -67,9 +67,22 @@ static void count(struct hearth__frame *frame, uint32_t slot, bool bound)
     value->bound = bound;
     value->domain = (unsigned char)domain;
     value->counted = bytes;
+    value->placed = hearth_tensor_data(&value->tensor);
     hearth__gauge_add(frame->run->gauge, domain, bytes);
     if (hearth__likely(frame->run->demand != NULL))
         hearth__demand_note(&frame->run->demand->values[slot_of(frame, slot)->value], bytes);
+}
+
+enum hearth_status hearth__slot_check(struct hearth__frame *frame, uint32_t slot)
+{
+    struct hearth__value *value = value_of(frame, slot);
+    enum hearth_status status = hearth__place(frame, slot, &value->tensor);
+    if (status != HEARTH_OK)
+        return status;
+    if (value->domain != HEARTH__DOMAIN_NONE)
+        hearth__gauge_sub(frame->run->gauge, (enum hearth__domain)value->domain, value->counted);
+    count(frame, slot, false);
+    return HEARTH_OK;
 }
 
 /* What a slot had before is released, and stops counting. */
