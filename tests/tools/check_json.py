@@ -28,6 +28,9 @@ TRACES = {
 # Exported allocations per run.
 OUTPUTS = {"vad": 2}
 
+# Exported allocations that one clone can have out at a time, of sizes that cannot share storage.
+RESERVED = {"vad": 2, "detvar": 2}
+
 # What the project promises; the others have no bound of their own.
 FOOTPRINT = {"det640": 2.1, "detvar": 2.5}
 
@@ -64,6 +67,9 @@ def replay(rows, path, allocator, threads, runs, lenient):
             assert row["backing_calls_per_run"] == 0 and row["page_events_per_run"] == 0, row
             assert row["io_storages_created"] == 0 and row["exec_storages_created"] == 0, row
             assert row["io_footprint_bytes"] > 0 and row["exec_footprint_bytes"] > 0, row
+            if row["consumers"] == 0:
+                reserved = RESERVED.get(row["name"], 1) * row["threads"]
+                assert row["io_reserved_buffers"] == reserved, row
         if allocator == "hearth" and lenient != "yes":
             # A stray fault per ten runs is the kernel's business.
             assert row["minor_faults_per_run"] <= 0.1, row

@@ -61,7 +61,7 @@ static void init_gates(struct replay_engine *engine)
 {
     pthread_barrier_init(&engine->pass_gate, NULL,
                          engine->worker_count + engine->job->consumers + 1);
-    pthread_barrier_init(&engine->peak_gate, NULL, engine->job->clones);
+    pthread_barrier_init(&engine->clone_gate, NULL, engine->job->clones);
     pthread_mutex_init(&engine->start_lock, NULL);
     pthread_cond_init(&engine->start_changed, NULL);
 }
@@ -69,7 +69,7 @@ static void init_gates(struct replay_engine *engine)
 static void destroy_gates(struct replay_engine *engine)
 {
     pthread_barrier_destroy(&engine->pass_gate);
-    pthread_barrier_destroy(&engine->peak_gate);
+    pthread_barrier_destroy(&engine->clone_gate);
     pthread_mutex_destroy(&engine->start_lock);
     pthread_cond_destroy(&engine->start_changed);
     for (uint32_t i = 0; i < engine->worker_count; i++) {

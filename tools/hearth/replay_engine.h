@@ -49,6 +49,7 @@ struct replay_worker {
     struct replay_sample *samples; /* By pass. */
     struct replay_lane lane;
     struct replay_log log;
+    size_t reserved; /* Buffers taken and returned before the first pass. */
     uint64_t reserve_errors;
     uint64_t hand_over_ns; /* Of the present segment. */
     pthread_t thread;
@@ -71,12 +72,11 @@ struct replay_engine {
     uint64_t *op_times;                /* Room for the evaluation's median. */
     uint64_t clock_cost_ns;            /* What two readings of the clock cost. */
     uint64_t footprint_base;
-    uint64_t footprint_peak; /* Writer: clone 0 between two waits at `peak`; the controller. */
-    size_t reserved;         /* Writer: the worker that reserves. */
+    uint64_t footprint_peak; /* Writer: clone 0 between two waits at clone_gate; the controller. */
     uint32_t worker_count;
     uint32_t pass_count;
-    pthread_barrier_t pass_gate; /* All workers, all consumers and the controller. */
-    pthread_barrier_t peak_gate; /* One worker of each clone. */
+    pthread_barrier_t pass_gate;  /* All workers, all consumers and the controller. */
+    pthread_barrier_t clone_gate; /* One worker of each clone: at peaks, and in the reserve. */
     /* Lets the workers go to the first barrier only once all of them exist. */
     pthread_mutex_t start_lock;
     pthread_cond_t start_changed;

@@ -119,8 +119,7 @@ int replay_size_groups(const struct trace *trace, bool consumers, uint32_t hold,
     return count;
 }
 
-/* Whether an output is freed by another thread than took it. If none is, a thread that keeps free
- * buffers for itself keeps what it took, and the passes need no help. */
+/* Whether an output is freed by another thread than took it. */
 static bool changes_threads(const struct trace *trace, uint32_t consumers)
 {
     uint16_t *takers = calloc(trace->slot_count, sizeof *takers);
@@ -137,19 +136,24 @@ static bool changes_threads(const struct trace *trace, uint32_t consumers)
     return changes;
 }
 
-/* Buffers of one size that other threads than the one that asks may keep for themselves. */
-static size_t kept_by_threads(const struct replay_engine *engine, uint64_t bytes)
+/* Buffers of a group that other threads may keep for themselves while one finds none. A thread that
+ * frees what it took, and has room for all of it in its chains, asks nobody. */
+static size_t kept_by_threads(const struct replay_engine *engine,
+                              const struct replay_size_group *group, bool changes)
 {
-    if (bytes >= SMALL_BYTES) {
+    if (group->bytes >= SMALL_BYTES) {
         return 0;
     }
-    uint64_t chain = SMALL_BYTES / bytes;
+    uint64_t chain = SMALL_BYTES / group->bytes;
     chain = chain < CHAIN_LEAST ? CHAIN_LEAST : chain;
     chain = chain > CHAIN_MOST ? CHAIN_MOST : chain;
+    if (!changes && group->most <= 2 * chain) {
+        return 0;
+    }
     return 2 * (size_t)chain * (engine->worker_count + engine->job->consumers - 1);
 }
 
-/* The groups with as many blocks as shall be out at once. */
+/* The groups with as many blocks as this clone shall have out at once. */
 struct reserve {
     struct replay_size_group groups[REPLAY_SIZE_GROUPS];
     size_t wanted[REPLAY_SIZE_GROUPS];
@@ -157,26 +161,24 @@ struct reserve {
     size_t total;
 };
 
-static bool plan(const struct replay_engine *engine, struct reserve *reserve)
+static void plan(const struct replay_worker *worker, struct reserve *reserve)
 {
-    const struct replay_job *job = engine->job;
+    const struct replay_job *job = worker->engine->job;
     bool changes = changes_threads(job->trace, job->consumers);
     int count = replay_size_groups(job->trace, job->consumers > 0, job->hold, reserve->groups);
-    if (count <= 0) {
-        return false;
-    }
-    reserve->count = (size_t)count;
+    reserve->count = count > 0 ? (size_t)count : 0;
     for (size_t i = 0; i < reserve->count; i++) {
-        uint64_t bytes = reserve->groups[i].bytes;
+        const struct replay_size_group *group = &reserve->groups[i];
         /* What is not written costs no page, and its size may be more than there is. */
-        if (bytes > job->touch_limit || (bytes < SMALL_BYTES && !changes)) {
+        if (group->bytes > job->touch_limit) {
             continue;
         }
-        reserve->wanted[i] =
-            (size_t)reserve->groups[i].most * job->clones + kept_by_threads(engine, bytes);
+        reserve->wanted[i] = group->most;
+        if (worker->clone == 0) {
+            reserve->wanted[i] += kept_by_threads(worker->engine, group, changes);
+        }
         reserve->total += reserve->wanted[i];
     }
-    return true;
 }
 
 static bool take(struct replay_worker *worker, uint64_t bytes, struct replay_block *block)
@@ -189,21 +191,20 @@ static bool take(struct replay_worker *worker, uint64_t bytes, struct replay_blo
     return true;
 }
 
-/* All at once, all groups together: no group can serve itself from another's. */
+/* All at once, all groups together: no group can serve itself from another's, and no clone from
+ * what another gave back. */
 static size_t burst(struct replay_worker *worker, const struct reserve *reserve)
 {
     const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
     struct replay_block *blocks = prefault_alloc(reserve->total, sizeof *blocks);
     size_t taken = 0;
-    if (blocks == NULL) {
-        return 0;
-    }
-    for (size_t group = 0; group < reserve->count; group++) {
+    for (size_t group = 0; blocks != NULL && group < reserve->count; group++) {
         size_t left = reserve->wanted[group];
         for (; left > 0 && take(worker, reserve->groups[group].bytes, &blocks[taken]); left--) {
             taken++;
         }
     }
+    pthread_barrier_wait(&worker->engine->clone_gate);
     for (size_t i = 0; i < taken; i++) {
         if (ops->free(&worker->lane, &blocks[i]) != HEARTH_OK) {
             worker->reserve_errors++;
@@ -244,11 +245,14 @@ static const struct trace_event *smallest_output(const struct trace *trace)
 
 void replay_reserve(struct replay_worker *worker)
 {
-    struct replay_engine *engine = worker->engine;
+    const struct trace_event *smallest = smallest_output(worker->engine->job->trace);
     struct reserve reserve = {.count = 0};
-    if (!plan(engine, &reserve)) {
-        return; /* The trace exports nothing. */
+    if (smallest == NULL || worker->trace_thread != smallest->thread) {
+        return; /* The trace exports nothing, or another thread of the clone does. */
     }
-    engine->reserved = burst(worker, &reserve);
-    greet_consumers(worker, smallest_output(engine->job->trace));
+    plan(worker, &reserve);
+    worker->reserved = burst(worker, &reserve);
+    if (worker->clone == 0) {
+        greet_consumers(worker, smallest);
+    }
 }

@@ -3,7 +3,9 @@
  * The warm-up of what all threads share. A thread's own arena has all it needs after it saw the
  * trace; of a shared one each pass needs as much as happens to be out at the same moment, and with
  * clones that run freely the worst moment may come late. So the worst moment is made to happen
- * first, once.
+ * first, once: each clone takes all that it will ever have out, and none gives anything back before
+ * all have done so. That asks nothing of the allocator: whether its threads share what is free or
+ * keep it for themselves, each finds what it needs.
  */
 #ifndef HEARTH_TOOL_REPLAY_RESERVE_H
 #define HEARTH_TOOL_REPLAY_RESERVE_H
@@ -34,7 +36,7 @@ int replay_size_groups(const struct trace *trace, bool consumers, uint32_t hold,
                        struct replay_size_group groups[REPLAY_SIZE_GROUPS]);
 
 /** Make the worst moment happen, and let each consumer see one allocation. Call in a pass of mode
- *  REPLAY_RESERVE, in one worker. */
+ *  REPLAY_RESERVE, in all workers; it waits for one of each clone. */
 void replay_reserve(struct replay_worker *worker);
 
 #endif

@@ -127,6 +127,15 @@ static uint64_t exec_footprint(const struct replay_engine *engine, uint32_t pass
     return sum;
 }
 
+static uint64_t io_reserved(const struct replay_engine *engine)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < engine->worker_count; i++) {
+        sum += engine->workers[i].reserved;
+    }
+    return sum;
+}
+
 /* At the end of the measured passes, and over them. */
 static struct replay_arenas evaluate_arenas(const struct replay_engine *engine)
 {
@@ -139,7 +148,7 @@ static struct replay_arenas evaluate_arenas(const struct replay_engine *engine)
         .io_peak_bytes = last->io.peak,
         .io_retained_bytes = last->io.retained,
         .io_leased = last->io.leased,
-        .io_reserved = engine->reserved,
+        .io_reserved = io_reserved(engine),
         .exec_footprint_bytes = exec_footprint(engine, end - 1),
     };
     for (uint32_t pass = first; pass < end; pass++) {

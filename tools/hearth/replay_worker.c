@@ -174,7 +174,7 @@ static void plain_event(struct replay_worker *worker, const struct trace_event *
 static void sample_peak(struct replay_worker *worker)
 {
     struct replay_engine *engine = worker->engine;
-    pthread_barrier_wait(&engine->peak_gate);
+    pthread_barrier_wait(&engine->clone_gate);
     if (worker->clone == 0) {
         struct replay_allocator *allocator = engine->job->allocator;
         struct replay_snapshot snapshot = {0};
@@ -183,7 +183,7 @@ static void sample_peak(struct replay_worker *worker)
             engine->footprint_peak = snapshot.footprint;
         }
     }
-    pthread_barrier_wait(&engine->peak_gate);
+    pthread_barrier_wait(&engine->clone_gate);
 }
 
 static void run_segment(struct replay_worker *worker, const struct trace_event *event,
@@ -301,7 +301,7 @@ void *replay_worker_main(void *argument)
         if (engine->mode == REPLAY_QUIT) {
             break;
         }
-        if (engine->mode == REPLAY_RESERVE && worker == engine->workers) {
+        if (engine->mode == REPLAY_RESERVE) {
             replay_reserve(worker);
         }
         measure_pass(worker);
