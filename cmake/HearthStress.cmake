@@ -16,11 +16,18 @@ if(HEARTH_SANITIZER STREQUAL "thread")
     endif()
 endif()
 
+# Sources of a stress program: its own, and what all of them share. No variant's define is in that.
 function(hearth_stress_sources output program)
-    file(GLOB programs CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/stress_*.c")
-    file(GLOB shared CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.c")
-    list(REMOVE_ITEM shared ${programs})
-    set(${output} "${CMAKE_CURRENT_SOURCE_DIR}/${program}.c" ${shared} PARENT_SCOPE)
+    if(NOT TARGET stress_shared)
+        file(GLOB programs CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/stress_*.c")
+        file(GLOB shared CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.c")
+        list(REMOVE_ITEM shared ${programs})
+        hearth_add_shared(stress_shared ${shared})
+        target_include_directories(stress_shared PRIVATE "${PROJECT_SOURCE_DIR}/src")
+        hearth_set_tidy(stress_shared)
+    endif()
+    set(${output} "${CMAKE_CURRENT_SOURCE_DIR}/${program}.c" $<TARGET_OBJECTS:stress_shared>
+        PARENT_SCOPE)
 endfunction()
 
 function(hearth_add_stress program)

@@ -141,6 +141,14 @@ function(hearth_set_shared_options target)
     endif()
 endfunction()
 
+# hearth_add_shared(<target> <source>...): what several programs have in common, compiled once for all of
+# them; they take $<TARGET_OBJECTS:<target>> as a source.
+function(hearth_add_shared target)
+    add_library(${target} OBJECT ${ARGN})
+    hearth_set_common(${target})
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include")
+endfunction()
+
 # hearth_add_program(<target> <source>...): a program of this project on the static library.
 function(hearth_add_program target)
     add_executable(${target} ${ARGN})
