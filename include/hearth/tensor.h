@@ -177,8 +177,8 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_tensor_release(struct hear
 
 /**
  * Turn what a tensor owns into a lease of `io` without a copy, and make the tensor empty: a buffer
- * of `io` is exported, a lease is handed out, an execution buffer is taken (by its arena's owner
- * only), inline storage is adopted.
+ * of `io` is exported, a lease is handed out as it is, also one of another arena, an execution
+ * buffer is taken (by its arena's owner only), inline storage is adopted.
  * Thread: any but for execution buffers. Ownership: the caller holds one reference.
  * Returns INVALID (empty, borrowed, or hearth_io_can_take() is false), NOT_OWNER, STALE, LEASED,
  * CLOSED, NO_SLOT, NO_MEMORY, BUSY (re-entered); the tensor is then unchanged.

@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 enum { MANY = 10000 };
 
@@ -53,6 +54,20 @@ Test(pool, arguments_are_checked)
     EXPECT(HEARTH_INVALID, f.executor.submit(f.executor.pool, NULL, NULL));
     EXPECT(HEARTH_OK, hearth_pool_destroy(f.pool));
 }
+
+/* Sanitizers have more address space than a limit could leave them. */
+#if !defined(__SANITIZE_ADDRESS__)
+Test(pool, threads_that_cannot_be_had)
+{
+    struct rlimit limit = {512 * MIB, 512 * MIB}; /* a stack is 8 MiB */
+    struct hearth_pool *pool = NULL;
+    EXPECT_SIZE(0, (size_t)setrlimit(RLIMIT_AS, &limit));
+    EXPECT(HEARTH_NO_MEMORY, hearth_pool_create(1000, &pool)); /* and those that ran are joined */
+    cr_assert_null(pool);
+    struct fixture f = open_pool(2);
+    EXPECT(HEARTH_OK, hearth_pool_destroy(f.pool));
+}
+#endif
 
 Test(pool, the_executor_is_the_pools)
 {

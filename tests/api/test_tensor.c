@@ -297,6 +297,17 @@ Test(tensor, the_allocators_answers_are_passed_on)
     tensor_is_empty(&tensor);
 }
 
+/* AddressSanitizer ends the program instead. */
+#ifndef __SANITIZE_ADDRESS__
+Test(tensor, the_heap_may_refuse)
+{
+    struct hearth_tensor tensor = HEARTH_TENSOR_INIT;
+    const struct hearth_shape shape = shape_of(1, (int64_t)1 << 61);
+    EXPECT(HEARTH_NO_MEMORY, hearth_tensor_make(NULL, HEARTH_DTYPE_UINT8, &shape, 0, &tensor));
+    tensor_is_empty(&tensor);
+}
+#endif
+
 /* Borrowing */
 
 Test(tensor, borrowed_bytes_stay_the_lenders)

@@ -119,6 +119,24 @@ Test(tensor_export, a_lease_is_handed_out_and_comes_back)
     io_is_stale(lease);
 }
 
+Test(tensor_export, a_lease_of_another_arena_stays_one)
+{
+    struct memory other;
+    memory_init(&other);
+    struct hearth_io *far = io_create(&other, 0, 0, 0);
+    struct hearth_lease lease = io_lease(far, 100), out;
+    struct hearth_handle handle = HEARTH_HANDLE_INIT;
+    struct hearth_tensor tensor = HEARTH_TENSOR_INIT;
+    const struct hearth_shape shape = shape_of(1, 100);
+    EXPECT(HEARTH_OK, hearth_handle_from_lease(lease, &handle));
+    EXPECT(HEARTH_OK, hearth_tensor_from_handle(&handle, HEARTH_DTYPE_UINT8, &shape, &tensor));
+    EXPECT(HEARTH_OK, hearth_tensor_export(&tensor, io, &out));
+    cr_assert_eq(out.buf, lease.buf);
+    EXPECT_SIZE(0, hearth_io_live_count(io));
+    io_drop(out);
+    io_finish(far, &other);
+}
+
 Test(tensor_export, the_size_is_the_shapes_of_now)
 {
     struct hearth_tensor tensor = tensor_make(hearth_exec_allocator(arena), 1000);
