@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A main() for fuzz targets where there is no libFuzzer: replays files, runs random inputs, or writes a
  * few as a first corpus. A failing random input is named by its seed. */
-#include "../api/io_driver.h"
+#include "fuzz.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,11 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { INPUT_MOST = 1 << 16, OPERATIONS_MOST = 300, CORPUS = 64 };
+enum { CORPUS = 64 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t input[INPUT_MOST];
+static uint8_t input[FUZZ_INPUT_MOST];
 
 static double seconds_now(void)
 {
@@ -30,18 +28,6 @@ static int usage(const char *program)
             "%s --corpus DIR [--seed SEED]                 write inputs into a folder\n",
             program, program, program);
     return 2;
-}
-
-/* The input of a seed: nothing else decides it, so the seed names it. */
-static size_t input_of(uint64_t seed)
-{
-    uint64_t state = seed;
-    uint8_t length[2];
-    io_driver_random(&state, length, sizeof length);
-    size_t operations = 1 + (size_t)(length[0] << 8 | length[1]) % OPERATIONS_MOST;
-    size_t size = IO_DRIVER_BYTES(operations);
-    io_driver_random(&state, input, size);
-    return size;
 }
 
 static int replay(const char *path)
@@ -61,8 +47,8 @@ static int write_corpus(const char *folder, uint64_t seed)
 {
     char path[4096];
     for (uint64_t i = 0; i < CORPUS; i++) {
-        size_t size = input_of(seed + i);
-        snprintf(path, sizeof path, "%s/io-%016" PRIx64, folder, seed + i);
+        size_t size = fuzz_target.input_of(seed + i, input);
+        snprintf(path, sizeof path, "%s/%s-%016" PRIx64, folder, fuzz_target.name, seed + i);
         FILE *file = fopen(path, "wb");
         if (!file || fwrite(input, 1, size, file) != size || fclose(file)) {
             perror(path);
@@ -82,15 +68,15 @@ static int run_random(uint64_t count, double seconds, uint64_t seed)
     fflush(stdout);
     for (; done < count && (seconds <= 0 || seconds_now() < end); done++) {
         char message[512];
-        size_t size = input_of(seed + done);
+        size_t size = fuzz_target.input_of(seed + done, input);
         bytes += size;
-        if (!io_driver_run(input, size, message, sizeof message)) {
+        if (!fuzz_target.run(input, size, message, sizeof message)) {
             printf("FAILED: %s\nreproduce with --random 1 --seed %" PRIu64 "\n", message,
                    seed + done);
             return 1;
         }
     }
-    printf("%" PRIu64 " inputs, %zu bytes: arena and model agree\n", done, bytes);
+    printf("%" PRIu64 " inputs, %zu bytes: no disagreement\n", done, bytes);
     return 0;
 }
 

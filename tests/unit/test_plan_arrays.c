@@ -9,28 +9,16 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* splitmix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
- * OOPSLA 2014). */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t mixed = *state += UINT64_C(0x9E3779B97F4A7C15);
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
-    return mixed ^ mixed >> 31;
-}
-
 Test(plan_arrays, random_graphs)
 {
     enum { GRAPHS = 2000 };
     unsigned fit = 0;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
-        uint64_t state = seed;
         uint8_t bytes[GRAPH_BYTES];
         struct plan_graph graph;
         char why[256];
         bool sound;
-        for (size_t i = 0; i < sizeof bytes; i++)
-            bytes[i] = (uint8_t)draw(&state);
+        plan_graph_random(seed, bytes);
         plan_graph_of(&graph, bytes, sizeof bytes);
         cr_assert(plan_truth_check(&graph, &sound, why, sizeof why), "seed %lu: %s", seed, why);
         fit += sound;

@@ -100,6 +100,22 @@ void plan_graph_of(struct plan_graph *graph, const uint8_t *bytes, size_t size)
         disturb(&source, graph, values);
 }
 
+/* splitmix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
+ * OOPSLA 2014). */
+static uint64_t splitmix(uint64_t *state)
+{
+    uint64_t mixed = *state += UINT64_C(0x9E3779B97F4A7C15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
+    return mixed ^ mixed >> 31;
+}
+
+void plan_graph_random(uint64_t seed, uint8_t *bytes)
+{
+    for (size_t i = 0; i < GRAPH_BYTES; i++)
+        bytes[i] = (uint8_t)splitmix(&seed);
+}
+
 void plan_graph_value_name(uint32_t value, char name[GRAPH_NAME])
 {
     (void)snprintf(name, GRAPH_NAME, "v%u", value);

@@ -42,6 +42,9 @@ struct plan_graph {
 /* Every string of bytes is a graph. One in four has something done to it that may make it unfit. */
 void plan_graph_of(struct plan_graph *graph, const uint8_t *bytes, size_t size);
 
+/* The random graph of a seed, as GRAPH_BYTES bytes. */
+void plan_graph_random(uint64_t seed, uint8_t *bytes);
+
 /* Value 3 is "v3". */
 void plan_graph_value_name(uint32_t value, char name[GRAPH_NAME]);
 
