@@ -102,7 +102,7 @@ static struct hearth__node_record *make_record(const struct hearth_node *node)
     size_t bytes = sizeof(struct hearth__node_record) + text_bytes(node->name);
     if (!measure(node->inputs, node->input_count, &bytes) ||
         !measure(node->outputs, node->output_count, &bytes) ||
-        __builtin_add_overflow(bytes, node->body_count * sizeof *node->bodies, &bytes))
+        __builtin_add_overflow(bytes, node->body_count * sizeof(struct hearth_plan *), &bytes))
         return NULL;
     struct hearth__node_record *record = malloc(bytes);
     if (record == NULL)
@@ -134,7 +134,7 @@ static bool make_room(struct hearth_plan_builder *builder)
     if (builder->count < builder->room)
         return true;
     size_t room = builder->room == 0 ? RECORDS_FIRST : builder->room * 2;
-    void *records = realloc(builder->records, room * sizeof *builder->records);
+    void *records = realloc(builder->records, room * sizeof(struct hearth__node_record *));
     if (records == NULL)
         return false;
     builder->records = records;

@@ -38,7 +38,8 @@ void hearth__message_add(struct hearth__message *message, const char *text)
             return;
         }
         unsigned char byte = (unsigned char)*text;
-        message->text[message->used++] = byte < ' ' || byte == 0x7F ? '?' : *text;
+        bool control = byte < ' ' || byte == 0x7F;
+        message->text[message->used++] = *(control ? "?" : text);
     }
     message->text[message->used] = '\0';
 }

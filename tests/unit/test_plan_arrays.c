@@ -158,6 +158,30 @@ Test(plan_long, a_value_used_by_all_and_the_order_turned_round)
     assert_size(plan->nodes[COUNT - 1].next.count, COUNT - 1);
 }
 
+/* A diamond in every column, and around all of them a diamond in every row: the sweeps of the rows
+ * come by the columns, whose questions were answered in sweeps before. */
+Test(plan_long, sweeps_know_nothing_of_each_other)
+{
+    enum { WIDTH = 150 };
+    for (unsigned i = 0; i < WIDTH; i++) {
+        add(2 * i, NULL, 0);
+        add(2 * i + 1, (const unsigned[]){2 * i}, 1);
+    }
+    for (unsigned i = 0; i < WIDTH; i++) {
+        unsigned at = 2 * WIDTH + 3 * i;
+        add(at, NULL, 0);
+        add(at + 1, (const unsigned[]){at}, 1);
+        add(at + 2, (const unsigned[]){at, at + 1}, 2);
+    }
+    for (unsigned i = 0; i < WIDTH; i++)
+        add(5 * WIDTH + i, (const unsigned[]){2 * i, 2 * i + 1}, 2);
+    (void)build_ms();
+    for (size_t i = 0; i < WIDTH; i++) {
+        cr_assert(last(2 * WIDTH + 3 * i + 2, 0), "column %zu", i);
+        cr_assert(last(5 * WIDTH + i, 0), "row %zu", i);
+    }
+}
+
 Test(plan_long, bodies)
 {
     add(0, NULL, 0);
