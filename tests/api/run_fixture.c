@@ -129,7 +129,13 @@ void run_close(struct run *run)
     EXPECT(HEARTH_OK, hearth_context_destroy(run->context));
     EXPECT(HEARTH_OK, hearth_session_destroy(run->session));
     hearth_plan_unref(run->plan);
-    rig_close(&run->rig);
+    EXPECT_SIZE(0, hearth_service_live_bytes(run->rig.service));
+    rig_identity(&run->rig);
+    hearth_service_unref(run->rig.service);
+    /* Threads of a pool may be about to find that there is nothing left to do. */
+    for (unsigned i = 0; i < 300 && bank_bytes(&run->rig.bank); i++)
+        io_pause(10);
+    bank_close(&run->rig.bank);
 }
 
 struct hearth_run_stats run_expecting(struct run *run, enum hearth_status expected)
@@ -230,4 +236,39 @@ struct hearth_lease export_of(struct hearth_context *context, const char *name)
 size_t heap_bytes(void)
 {
     return mallinfo2().uordblks;
+}
+
+struct op layer_ops[LAYER_NODES];
+
+struct hearth_plan *layers(void)
+{
+    static char names[LAYER_NODES][3][24];
+    struct row rows[LAYER_NODES];
+    for (unsigned i = 0; i < LAYER_NODES; i++) {
+        unsigned layer = i / LAYER_WIDTH, left = i % LAYER_WIDTH, right = (i + 1) % LAYER_WIDTH;
+        snprintf(names[i][0], sizeof names[i][0], "node%u", i);
+        if (layer == 0)
+            snprintf(names[i][1], sizeof names[i][1], "x");
+        else
+            snprintf(names[i][1], sizeof names[i][1], "v%u v%u", (layer - 1) * LAYER_WIDTH + left,
+                     (layer - 1) * LAYER_WIDTH + right);
+        snprintf(names[i][2], sizeof names[i][2], "v%u", i);
+        layer_ops[i].temporary = 64 * i;
+        rows[i] = (struct row)OP(names[i][0], names[i][1], names[i][2], &layer_ops[i]);
+    }
+    return plan_of("x", "v12 v13 v14 v15 v5", rows, LAYER_NODES);
+}
+
+/* Every value of layer n is the same function of x: f(x) = 2 f(x) + 1, from x + 1. */
+void expect_layers(struct run *run)
+{
+    for (unsigned i = 12; i < 16; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "v%u", i);
+        expect_value(run->context, name, ELEMENTS, 15, 8);
+    }
+    expect_value(run->context, "v5", ELEMENTS, 3, 2);
+    EXPECT_SIZE(6, hearth_context_count(run->context));
+    EXPECT_SIZE(5 * sizeof ramp, hearth_io_live_bytes(run->rig.io));
+    EXPECT_SIZE(5 * sizeof ramp, hearth_service_live_bytes(run->rig.service));
 }

@@ -152,6 +152,14 @@ void expect_names(const struct hearth_context *context, const char *names);
 
 struct hearth_lease export_of(struct hearth_context *context, const char *name);
 
+/* A graph of 4 layers with 4 nodes: node i of a layer reads i and i + 1 of the one before. x -> v0 ... v15;
+ * v5 and the last layer are declared. Node i has a workspace of 64 * i bytes, node 0 none. */
+enum { LAYER_WIDTH = 4, LAYER_NODES = 4 * LAYER_WIDTH, LAYER_OUTPUTS = 5 };
+extern struct op layer_ops[LAYER_NODES];
+struct hearth_plan *layers(void);
+/* The values of the run's context are those of a run on the ramp, and nothing else is live. */
+void expect_layers(struct run *run);
+
 /* Bytes in use on the C heap; always 0 where a sanitizer has its own. */
 size_t heap_bytes(void);
 
