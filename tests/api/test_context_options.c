@@ -299,6 +299,62 @@ Test(context_options, slots_are_for_kernels)
     chain_end(&chain);
 }
 
+/* A service of the context's own serves before any session is known, and in place of the session's. */
+Test(context_options, its_service_serves_what_is_left_open)
+{
+    struct rig own, other;
+    struct hearth_shape shape = shape_of(ELEMENTS);
+    static struct op first = {.temporary = 50}, last;
+    struct hearth_plan *plan =
+        PLAN("x", "y", OP("first", "x", "t", &first), OP("last", "t", "y", &last));
+    rig_open(&own, SERVICE_OPTIONS(.age_ms = HEARTH_AGE_NEVER));
+    rig_open(&other, SERVICE_OPTIONS(.age_ms = HEARTH_AGE_NEVER));
+    struct hearth_context *context = context_of(plan, CONTEXT_OPTIONS(.service = own.service));
+    struct hearth_allocator *inner = hearth_exec_allocator(exec_of(own.service));
+    struct hearth_service *services[] = {other.service, NULL, own.service};
+    EXPECT(HEARTH_OK, hearth_context_stage(context, "x", HEARTH_DTYPE_UINT32, &shape, ramp,
+                                           sizeof ramp, NULL));
+    cr_assert_eq(hearth_tensor_allocator(value_of(context, "x")), hearth_io_allocator(own.io));
+    for (unsigned i = 0; i < COUNT_OF(services); i++) {
+        session = session_of(plan, services[i]);
+        EXPECT(HEARTH_OK, hearth_session_run(session, context, NULL));
+        cr_assert_eq(first.out[0], inner);
+        cr_assert_eq(first.temporary_owner, inner);
+        cr_assert_eq(last.out[0], hearth_io_allocator(own.io));
+        EXPECT(HEARTH_OK, hearth_session_destroy(session));
+        io_drop(export_of(context, "y"));
+    }
+    EXPECT(HEARTH_OK, hearth_context_destroy(context));
+    hearth_plan_unref(plan);
+    rig_close(&own);
+    rig_close(&other);
+}
+
+/* Before the first run a context without allocators has none; then the session's. */
+Test(context_options, the_sessions_service_is_known_from_the_first_run_on)
+{
+    struct rig rig;
+    struct hearth_shape shape = shape_of(ELEMENTS);
+    struct hearth_plan *plan = PLAN("x", "y", OP("n", "x", "y", NULL));
+    struct hearth_tensor *staged = NULL;
+    rig_open(&rig, SERVICE_OPTIONS(.age_ms = HEARTH_AGE_NEVER));
+    struct hearth_context *context = context_of(plan, CONTEXT_OPTIONS(.flags = 0));
+    session = session_of(plan, rig.service);
+    EXPECT(HEARTH_OK,
+           hearth_context_stage(context, "x", HEARTH_DTYPE_UINT32, &shape, ramp, 64, &staged));
+    cr_assert_eq(hearth_tensor_owner(staged), HEARTH_OWNER_INLINE);
+    EXPECT(HEARTH_OK, hearth_session_run(session, context, NULL));
+    EXPECT(HEARTH_OK, hearth_session_destroy(session));
+    cr_assert_eq(hearth_tensor_allocator(value_of(context, "y")), hearth_io_allocator(rig.io));
+    EXPECT(HEARTH_OK,
+           hearth_context_stage(context, "x", HEARTH_DTYPE_UINT32, &shape, ramp, 64, &staged));
+    cr_assert_eq(hearth_tensor_allocator(staged), hearth_io_allocator(rig.io));
+    io_drop(export_of(context, "y"));
+    EXPECT(HEARTH_OK, hearth_context_destroy(context));
+    hearth_plan_unref(plan);
+    rig_close(&rig);
+}
+
 Test(context_options, the_arena_and_the_plan_are_referenced)
 {
     struct hearth_plan *plan = PLAN("x", "y", OP("n", "x", "y", NULL));
