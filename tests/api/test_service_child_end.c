@@ -115,7 +115,7 @@ static void use_depth_0(void *unused)
 static void find_it_at_depth_0(void *unused)
 {
     (void)unused;
-    EXPECT_SIZE(3 * 768 * KIB, retained_at(0));
+    EXPECT_SIZE((size_t)3 * 768 * KIB, retained_at(0));
     warm_exec(rig.service, 700 * KIB, 3);
 }
 
