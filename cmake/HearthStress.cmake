@@ -26,15 +26,19 @@ function(hearth_stress_sources output program)
         target_include_directories(stress_shared PRIVATE "${PROJECT_SOURCE_DIR}/src")
         hearth_set_tidy(stress_shared)
     endif()
-    set(${output} "${CMAKE_CURRENT_SOURCE_DIR}/${program}.c" $<TARGET_OBJECTS:stress_shared>
-        PARENT_SCOPE)
+    # More of its own is in a folder of the program's name.
+    string(REGEX REPLACE "^stress_" "" folder ${program})
+    file(GLOB own CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.c")
+    set(${output} "${CMAKE_CURRENT_SOURCE_DIR}/${program}.c" ${own}
+        $<TARGET_OBJECTS:stress_shared> PARENT_SCOPE)
 endfunction()
 
 function(hearth_add_stress program)
     hearth_stress_sources(sources ${program})
     hearth_add_program(${program} ${sources})
     # For core/perturb.h and core/atomic.h; the layering check allows nothing else.
-    target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(${program} PRIVATE
+        "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
     hearth_set_tidy(${program})
     add_test(NAME ${program} COMMAND ${HEARTH_STRESS_LAUNCHER} $<TARGET_FILE:${program}> --smoke)
     set_tests_properties(${program} PROPERTIES
@@ -116,7 +120,8 @@ function(hearth_add_broken_variant program)
     add_executable(${target} ${sources})
     hearth_set_common(${target})
     target_compile_definitions(${target} PRIVATE ${arg_DEFINE}=1)
-    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(${target} PRIVATE
+        "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
     target_link_libraries(${target} PRIVATE ${library} Threads::Threads ${CMAKE_DL_LIBS} m)
     add_test(NAME broken_${target}
         COMMAND "${PROJECT_SOURCE_DIR}/scripts/expect-failure"
