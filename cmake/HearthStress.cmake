@@ -37,8 +37,7 @@ function(hearth_add_stress program)
     hearth_stress_sources(sources ${program})
     hearth_add_program(${program} ${sources})
     # For core/perturb.h and core/atomic.h; the layering check allows nothing else.
-    target_include_directories(${program} PRIVATE
-        "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     hearth_set_tidy(${program})
     add_test(NAME ${program} COMMAND ${HEARTH_STRESS_LAUNCHER} $<TARGET_FILE:${program}> --smoke)
     set_tests_properties(${program} PROPERTIES
@@ -120,8 +119,7 @@ function(hearth_add_broken_variant program)
     add_executable(${target} ${sources})
     hearth_set_common(${target})
     target_compile_definitions(${target} PRIVATE ${arg_DEFINE}=1)
-    target_include_directories(${target} PRIVATE
-        "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(${target} PRIVATE ${library} Threads::Threads ${CMAKE_DL_LIBS} m)
     add_test(NAME broken_${target}
         COMMAND "${PROJECT_SOURCE_DIR}/scripts/expect-failure"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/bay.h"
+#include "bay.h"
 
-#include "harness.h"
-#include "session/kernel.h"
+#include "../harness.h"
+#include "kernel.h"
 
 #include <hearth/allocator.h>
 #include <hearth/status.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/crooked.h"
+#include "crooked.h"
 
-#include "harness.h"
+#include "../harness.h"
 
 #include <hearth/status.h>
 

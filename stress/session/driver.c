@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/driver.h"
+#include "driver.h"
 
-#include "session/crooked.h"
-#include "session/inputs.h"
+#include "crooked.h"
+#include "inputs.h"
 
 #include <hearth/context.h>
 #include <hearth/exec.h>

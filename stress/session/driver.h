@@ -6,8 +6,8 @@
 #ifndef HEARTH_STRESS_SESSION_DRIVER_H
 #define HEARTH_STRESS_SESSION_DRIVER_H
 
-#include "harness.h"
-#include "session/graph.h"
+#include "../harness.h"
+#include "graph.h"
 
 #include <hearth/events.h>
 #include <hearth/executor.h>

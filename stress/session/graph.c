@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/graph.h"
+#include "graph.h"
 
-#include "harness.h"
-#include "session/kernel.h"
+#include "../harness.h"
+#include "kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/inputs.h"
+#include "inputs.h"
 
-#include "session/bay.h"
-#include "session/kernel.h"
+#include "bay.h"
+#include "kernel.h"
 
 #include <hearth/context.h>
 #include <hearth/exec.h>

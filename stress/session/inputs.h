@@ -3,7 +3,7 @@
 #ifndef HEARTH_STRESS_SESSION_INPUTS_H
 #define HEARTH_STRESS_SESSION_INPUTS_H
 
-#include "session/driver.h"
+#include "driver.h"
 
 #include <stdbool.h>
 

@@ -5,10 +5,11 @@
  * stamp for one of them. Nothing here orders one node before another, so ThreadSanitizer sees whether the
  * runtime does.
  */
-#include "session/kernel.h"
+#include "kernel.h"
 
-#include "harness.h"
-#include "session/graph.h"
+#include "../harness.h"
+#include "graph.h"
+#include "step.h"
 
 #include <hearth/context.h>
 #include <hearth/kernel.h>
@@ -19,21 +20,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
-
-#define TEMPORARIES_MOST 2u
-
-/* What to draw from run and node. */
-enum draw { DRAW_FAIL = 10, DRAW_PAUSE, DRAW_PROBE, DRAW_WAY, DRAW_TEMPORARY, DRAW_ROUTE };
-
-struct step {
-    struct hearth_context *context;
-    const struct graph_node *node;
-    struct run *run;
-    const struct hearth_tensor *in[GRAPH_INPUTS_MOST]; /* NULL: not used, or reused in place */
-    uint64_t stamps[GRAPH_INPUTS_MOST];
-    struct hearth_tensor *out[GRAPH_OUTPUTS_MOST];
-    struct hearth_buf *temporaries[TEMPORARIES_MOST];
-};
 
 struct hearth_shape stamp_shape(size_t bytes)
 {
@@ -59,14 +45,12 @@ bool stamp_filled(const void *data, size_t bytes, uint64_t stamp)
     return true;
 }
 
-static uint64_t draw(const struct step *self, enum draw what, uint64_t bound)
+uint64_t step_draw(const struct step *self, enum draw what, uint64_t bound)
 {
     return graph_mix(self->run->seed, self->node->id, what) % bound;
 }
 
-/* A refusal ends the run where that may be; anything else is a violation, and ends it as well. */
-static enum hearth_status judge(const struct step *self, enum hearth_status status,
-                                const char *what)
+enum hearth_status step_judge(const struct step *self, enum hearth_status status, const char *what)
 {
     if (status != HEARTH_OK && (status != HEARTH_NO_MEMORY || !self->run->tight))
         stress_violation("%s of %s was answered %s", what, self->node->name,
@@ -77,7 +61,7 @@ static enum hearth_status judge(const struct step *self, enum hearth_status stat
 static void pause_now(const struct step *self)
 {
     static const struct timespec moment = {0, 30000};
-    uint64_t draws = draw(self, DRAW_PAUSE, 64);
+    uint64_t draws = step_draw(self, DRAW_PAUSE, 64);
     if (draws == 0)
         (void)nanosleep(&moment, NULL);
     else if (draws < 8)
@@ -131,7 +115,7 @@ static void check_inputs_again(const struct step *self)
 static enum hearth_status make_output(struct step *self, uint32_t slot, size_t bytes)
 {
     struct hearth_shape shape = stamp_shape(bytes);
-    uint64_t way = draw(self, DRAW_WAY, 16);
+    uint64_t way = step_draw(self, DRAW_WAY, 16);
     enum hearth_status status = HEARTH_OK;
     /* Twice: the first one goes. */
     for (unsigned times = way == 0 ? 2 : 1; times > 0 && status == HEARTH_OK; times--)
@@ -140,7 +124,7 @@ static enum hearth_status make_output(struct step *self, uint32_t slot, size_t b
                                                   &self->out[slot])
                      : hearth_context_make_output_sized(self->context, slot, HEARTH_DTYPE_UINT64,
                                                         &shape, bytes, &self->out[slot]);
-    return judge(self, status, "an output");
+    return step_judge(self, status, "an output");
 }
 
 static enum hearth_status reuse(struct step *self, uint32_t slot, uint32_t input, size_t bytes)
@@ -194,7 +178,7 @@ static enum hearth_status put_output(struct step *self, uint32_t slot, size_t by
 {
     struct hearth_shape shape = stamp_shape(bytes);
     struct hearth_tensor tensor = HEARTH_TENSOR_INIT;
-    uint64_t way = draw(self, DRAW_WAY, 6);
+    uint64_t way = step_draw(self, DRAW_WAY, 6);
     bool borrowed = self->node->kind == GRAPH_PUT && way == 3;
     uint64_t stamp = graph_stamp(self->node, slot, self->stamps);
     void *memory = borrowed ? malloc(bytes) : NULL;
@@ -204,9 +188,9 @@ static enum hearth_status put_output(struct step *self, uint32_t slot, size_t by
     else
         status = hearth_tensor_make(some_allocator(self, slot, way), HEARTH_DTYPE_UINT64, &shape, 0,
                                     &tensor);
-    if (judge(self, status, "a tensor") == HEARTH_OK) {
+    if (step_judge(self, status, "a tensor") == HEARTH_OK) {
         stamp_fill(hearth_tensor_data(&tensor), bytes, stamp);
-        status = judge(self, hearth_context_put_output(self->context, slot, &tensor), "a put");
+        status = step_judge(self, hearth_context_put_output(self->context, slot, &tensor), "a put");
     }
     if (borrowed)
         stamp_fill(memory, bytes, 0);
@@ -247,10 +231,10 @@ static uint64_t temporary_stamp(const struct step *self, uint32_t i)
 static enum hearth_status make_temporaries(struct step *self)
 {
     for (uint32_t i = 0; i < self->node->temporaries; i++) {
-        size_t bytes = sizeof(uint64_t) << draw(self, DRAW_TEMPORARY, 11);
+        size_t bytes = sizeof(uint64_t) << step_draw(self, DRAW_TEMPORARY, 11);
         enum hearth_status status =
             hearth_context_make_temporary(self->context, bytes, &self->temporaries[i]);
-        if (judge(self, status, "a workspace") != HEARTH_OK)
+        if (step_judge(self, status, "a workspace") != HEARTH_OK)
             return status;
         stamp_fill(hearth_buf_data(self->temporaries[i]), bytes, temporary_stamp(self, i));
     }
@@ -263,9 +247,10 @@ static void check_temporaries(const struct step *self)
         const struct hearth_buf *buf = self->temporaries[i];
         if (!stamp_filled(hearth_buf_data(buf), hearth_buf_size(buf), temporary_stamp(self, i)))
             stress_violation("a workspace of %s was written to", self->node->name);
-        if (i == 0 && draw(self, DRAW_TEMPORARY, 2) == 0)
-            (void)judge(self, hearth_context_free_temporary(self->context, self->temporaries[i]),
-                        "the return of a workspace");
+        if (i == 0 && step_draw(self, DRAW_TEMPORARY, 2) == 0)
+            (void)step_judge(self,
+                             hearth_context_free_temporary(self->context, self->temporaries[i]),
+                             "the return of a workspace");
     }
 }
 
@@ -287,80 +272,10 @@ static void check_outputs(const struct step *self)
                              self->node->name);
 }
 
-static enum hearth_status trip(struct step *self, struct hearth_context *body,
-                               struct hearth_tensor *state, bool lend)
-{
-    const struct graph *graph = self->node->body;
-    const struct hearth_tensor *run =
-        hearth_context_input(self->context, self->node->input_count - 1);
-    const struct graph_value *next = &graph->values[graph->declared[0]];
-    enum hearth_status status = hearth_context_put(body, graph->values[1].name, state);
-    (void)judge(self, status, "the state's way in");
-    if (status == HEARTH_OK && lend) {
-        status = hearth_context_lend(body, graph->values[0].name, run);
-        (void)judge(self, status, "lending the run");
-        if (status == HEARTH_OK)
-            status = judge(self, hearth_context_lend(body, graph->values[2].name, self->in[0]),
-                           "lending an input");
-    }
-    if (status == HEARTH_OK)
-        status = hearth_context_run_body(body);
-    if (status == HEARTH_OK)
-        status = judge(self, hearth_context_take(body, next->name, state), "the state's way out");
-    return status;
-}
-
-static enum hearth_status make_state(struct step *self, struct hearth_tensor *state)
-{
-    size_t bytes = graph_bytes(self->run, self->node->graph, self->node->outputs[0]);
-    struct hearth_shape shape = stamp_shape(bytes);
-    struct hearth_allocator *allocator = draw(self, DRAW_WAY, 4) == 0
-                                             ? hearth_context_io_allocator(self->context)
-                                             : hearth_context_execution_allocator(self->context);
-    enum hearth_status status =
-        hearth_tensor_make(allocator, HEARTH_DTYPE_UINT64, &shape, 0, state);
-    if (judge(self, status, "a state") == HEARTH_OK)
-        stamp_fill(hearth_tensor_data(state), bytes, graph_state(self->node, self->stamps));
-    return status;
-}
-
-static void check_state(const struct step *self, const struct hearth_tensor *state)
-{
-    const uint64_t *words = hearth_tensor_data(state);
-    if (words == NULL || !stamp_filled(words, hearth_tensor_size(state), words[0]))
-        stress_violation("a state was written to by somebody else");
-    else if (self->node->graph->depth == 0 && words[0] != self->run->stamps[self->node->outputs[0]])
-        stress_violation("the loop %s ends in another state", self->node->name);
-}
-
-static enum hearth_status loop(struct step *self)
-{
-    struct hearth_tensor state = HEARTH_TENSOR_INIT;
-    struct hearth_context *body = NULL;
-    const struct graph *graph = self->node->body;
-    enum hearth_status status = judge(self, hearth_context_body(self->context, 0, &body), "a body");
-    if (status == HEARTH_OK && draw(self, DRAW_ROUTE, 2) == 0)
-        status = judge(self,
-                       hearth_context_route_output(body, graph->values[graph->declared[0]].name, 0),
-                       "a route");
-    if (status == HEARTH_OK)
-        status = make_state(self, &state);
-    uint32_t trips = graph_trips(self->run, self->node);
-    bool again = draw(self, DRAW_ROUTE, 3) == 0;
-    for (uint32_t i = 0; i < trips && status == HEARTH_OK; i++)
-        status = trip(self, body, &state, i == 0 || again);
-    if (status == HEARTH_OK) {
-        check_state(self, &state);
-        status = judge(self, hearth_context_put_output(self->context, 0, &state), "a last state");
-    }
-    (void)hearth_tensor_reset(&state);
-    return status;
-}
-
 /* Whatever a kernel may not do to the run that it is in. */
 static void probe(const struct step *self)
 {
-    if (draw(self, DRAW_PROBE, 100) != 0)
+    if (step_draw(self, DRAW_PROBE, 100) != 0)
         return;
     if (hearth_session_destroy(self->run->session) != HEARTH_BUSY)
         stress_violation("a session was ended inside its run");
@@ -374,7 +289,7 @@ static void probe(const struct step *self)
 static enum hearth_status fail(const struct step *self, uint64_t place)
 {
     uint32_t id = self->node->id;
-    if (!run_fails(self->run, id) || place != draw(self, DRAW_FAIL, 3))
+    if (!run_fails(self->run, id) || place != step_draw(self, DRAW_FAIL, 3))
         return HEARTH_OK;
     atomic_fetch_or_explicit(&self->run->failed[id / 64], UINT64_C(1) << id % 64,
                              memory_order_relaxed);
@@ -407,7 +322,7 @@ enum hearth_status stress_kernel(struct hearth_context *context, void *user)
     if (status == HEARTH_OK)
         status = fail(&self, 1);
     if (status == HEARTH_OK && self.node->kind == GRAPH_BODY)
-        status = loop(&self);
+        status = step_loop(&self);
     if (status != HEARTH_OK)
         return status;
     fill_outputs(&self);
