@@ -60,9 +60,12 @@ static struct hearth_service *present;
 static struct world *worlds;
 static uint64_t runs, failures, leases;
 
+/* Storage that stayed where another thread made it (PLACE_FOREIGN) is not exported by this one. */
 static void tell_misuse(void *context, const struct hearth_misuse *misuse)
 {
     (void)context;
+    if (misuse->status == HEARTH_NOT_OWNER && strcmp(misuse->call, "hearth_io_take") == 0)
+        return;
     stress_violation("misuse of %s: %s: %s", misuse->call, hearth_status_name(misuse->status),
                      misuse->detail);
 }
