@@ -58,6 +58,7 @@ static void open_place(struct driver *self, struct place *place)
     if (place->kind == PLACE_OWN) {
         stress_must(hearth_exec_create(NULL, &place->own), "arena");
         options.execution = hearth_exec_allocator(place->own);
+        options.arena = hearth_service_io(self->world->service);
     }
     stress_must(hearth_context_create(&options, &place->context), "context");
     for (uint32_t i = 0; i < GRAPH_DECLARED_MOST; i++) {
@@ -131,7 +132,7 @@ static void run_elsewhere(struct call *call, bool pool)
 static void plan_failures(struct driver *self)
 {
     uint64_t draw = stress_next(&self->random);
-    if (draw % 6 != 0)
+    if (draw % 10 != 0)
         return;
     for (uint64_t count = 1 + (draw >> 8) % 3; count > 0; count--) {
         uint32_t id = (uint32_t)(stress_next(&self->random) % self->run.graph->ids);

@@ -223,14 +223,24 @@ static void take_one(struct driver *self, struct place *place, uint32_t i)
     (void)hearth_tensor_reset(&tensor);
 }
 
+void outputs_clear(struct place *place)
+{
+    stress_must(hearth_context_clear(place->context), "clear");
+    memset(place->bound, 0, sizeof place->bound);
+    memset(place->stamps, 0, sizeof place->stamps);
+}
+
+/* Whether the outputs are dealt with. */
 static bool export_all(struct driver *self, struct place *place)
 {
     struct hearth_lease leases[GRAPH_DECLARED_MOST];
     uint32_t count = place->graph->declared_count;
     enum hearth_status status =
         hearth_session_export_outputs(self->run.session, place->context, leases, count);
-    if (may_not_own(place, status) || !worked(self, status, "exporting all"))
-        return false;
+    if (may_not_own(place, status) || !worked(self, status, "exporting all")) {
+        outputs_clear(place);
+        return true;
+    }
     for (uint32_t i = 0; i < count; i++)
         keep_lease(self, place, i, leases[i]);
     return true;
@@ -253,11 +263,4 @@ void outputs_use(struct driver *self, struct place *place)
             place->stamps[i] = 0;
         }
     }
-}
-
-void outputs_clear(struct place *place)
-{
-    stress_must(hearth_context_clear(place->context), "clear");
-    memset(place->bound, 0, sizeof place->bound);
-    memset(place->stamps, 0, sizeof place->stamps);
 }
