@@ -31,11 +31,11 @@ def count(command, environment):
     return int(found.group(1))
 
 
-def per_operation(command, environment, count_option):
+def per_operation(command, environment, count_option, few=FEW, many=MANY):
     """Instructions per operation of a program that does as many as the option says."""
-    few, many = (count([*map(str, command), count_option, str(operations)], environment)
-                 for operations in (FEW, MANY))
-    return (many - few) / (MANY - FEW)
+    less, more = (count([*map(str, command), count_option, str(operations)], environment)
+                  for operations in (few, many))
+    return (more - less) / (many - few)
 
 
 def require_valgrind():
