@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Checks of the tree and of the built library, as tests labelled "check".
+# Checks of the tree and of the built library, as tests labelled "check"; those that look at nothing but the tree
+# are labelled "source" too, and run in one preset only.
 
 function(hearth_add_check name)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -14,6 +15,7 @@ hearth_add_check(header_check "${scripts}/check-headers" "${PROJECT_SOURCE_DIR}/
 hearth_add_check(layering "${scripts}/check-layering" "${PROJECT_SOURCE_DIR}")
 hearth_add_check(edges "${scripts}/check-edges" "${PROJECT_SOURCE_DIR}")
 hearth_add_check(format "${scripts}/check-format" "${PROJECT_SOURCE_DIR}")
+set_tests_properties(header_check layering edges format PROPERTIES LABELS "check;source")
 
 # What is shipped, so neither sanitized nor instrumented.
 if(HEARTH_SANITIZER STREQUAL "" AND NOT HEARTH_COVERAGE)
