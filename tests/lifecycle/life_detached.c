@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS = 8, TIMES = LIFE_TSAN ? 3 : 15 };
+enum { THREADS = 8, TIMES = LIFE_TSAN ? 3 : LIFE_SANITIZED ? 5 : 15 };
 
 static struct hearth_service *service;
 static atomic_uint running;
