@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LANES = 6, STEPS = 3, ELEMENTS = 1 << 14, RUNS = 10, NAME_MAX_BYTES = 16 };
+enum { LANES = 6, STEPS = 3, ELEMENTS = 1 << 14, RUNS = 10, NAME_BYTES = 32 };
 
 /* One elementwise step: out = in * factor + summand. */
 struct step {
@@ -104,12 +104,12 @@ static enum hearth_status add_step(struct hearth_plan_builder *builder, const ch
 
 /* The steps of one lane; `last` receives the name of its last value. */
 static enum hearth_status add_lane(struct hearth_plan_builder *builder, int lane,
-                                   char last[NAME_MAX_BYTES])
+                                   char last[NAME_BYTES])
 {
     enum hearth_status status = HEARTH_OK;
-    (void)snprintf(last, NAME_MAX_BYTES, "start");
+    (void)snprintf(last, NAME_BYTES, "start");
     for (int i = 0; i < STEPS && status == HEARTH_OK; i++) {
-        char name[NAME_MAX_BYTES];
+        char name[NAME_BYTES];
         (void)snprintf(name, sizeof name, "lane%d.%d", lane, i);
         status = add_step(builder, last, name, &steps[i]);
         memcpy(last, name, sizeof name);
@@ -118,7 +118,7 @@ static enum hearth_status add_lane(struct hearth_plan_builder *builder, int lane
 }
 
 static enum hearth_status add_join(struct hearth_plan_builder *builder,
-                                   char names[LANES][NAME_MAX_BYTES])
+                                   char names[LANES][NAME_BYTES])
 {
     const char *inputs[LANES];
     const char *output = "y";
@@ -138,7 +138,7 @@ static enum hearth_status add_join(struct hearth_plan_builder *builder,
 static enum hearth_status make_plan(struct hearth_plan **plan)
 {
     struct hearth_plan_builder *builder = NULL;
-    char last[LANES][NAME_MAX_BYTES];
+    char last[LANES][NAME_BYTES];
     char message[128] = "";
     enum hearth_status status = hearth_plan_builder_create(&builder);
     if (status == HEARTH_OK)
@@ -250,7 +250,7 @@ bool graph_run(const char *name, const struct hearth_executor *executor)
         right &= hearth_lease_release(outputs[run]) == HEARTH_OK;
     }
     right &= copies == 0;
-    printf("%s: %zu nodes, %d runs, at most %llu threads, %llu copies: %s\n", name, nodes, runs,
+    printf("%s: %zu nodes, %d runs, up to %llu threads, %llu copies: %s\n", name, nodes, runs,
            (unsigned long long)threads, (unsigned long long)copies, right ? "right" : "WRONG");
     return right;
 }
