@@ -18,7 +18,7 @@
 
 #define THREADS_MAX 64
 #define TASKS 300
-#define SMOKE_ROUNDS 200
+#define SMOKE_ROUNDS 120
 
 struct task {
     struct submitter *from;
