@@ -33,8 +33,8 @@ struct hearth_executor {
      */
     enum hearth_status (*submit)(void *pool, void (*fn)(void *arg), void *arg);
     void *pool; /**< Passed to submit. */
-    /** Threads that may run tasks at the same time: at most so many are submitted; 0: as many as
-     *  the process has processors. */
+    /** Threads that may run tasks at the same time, the caller of the run among them: one call less is
+     *  submitted at a time. 0: as many as the process has processors. */
     uint32_t threads;
     uint32_t reserved;
 };

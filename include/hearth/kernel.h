@@ -25,7 +25,8 @@ HEARTH_BEGIN_DECLS
 struct hearth_context;
 
 /* For kernels: on the context that the kernel got. Slots count from 0. O(1), no metadata
- * allocation. On any other context they are INVALID (pointers: NULL, bool: false). */
+ * allocation. On any other context they are INVALID (pointers: NULL, bool: false). A kernel neither detaches its thread from
+ * the service nor forks with the child returning from it. */
 
 /** An input's value; NULL for an optional slot that is not used. Ownership: the context's; valid
  *  until the kernel returns, or the input is reused in place. */
@@ -148,7 +149,9 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_context_body(struct hearth_context *context, size_t index, struct hearth_context **body);
 
 /** Route a declared output of a body to an output slot of the node: the body writes it straight
- *  where the slot's role wants it. Holds until the kernel returns. Returns INVALID. */
+ *  where the slot's role wants it, and the kernel moves it there with hearth_context_take() and
+ *  hearth_context_put_output(). Bound storage of the slot is then filled by a counted copy. Holds until
+ *  the kernel returns. Returns INVALID, BUSY. */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_context_route_output(struct hearth_context *body, const char *name, size_t slot);
 

@@ -70,7 +70,8 @@ struct hearth_session_options {
     /** Serves contexts that bring no allocators of their own; needed for parallel runs and for
      *  bodies. Referenced. NULL: none. */
     struct hearth_service *service;
-    /** Contexts that may run at the same time without an allocation; 0: 1. More than that work. */
+    /** Parallel runs that may go on at the same time without an allocation of the session's; 0: 1, after
+     *  the first one. More than that work, and are remembered. */
     uint32_t concurrent_runs;
     uint32_t reserved;
 };
@@ -139,7 +140,8 @@ hearth_session_run_on(struct hearth_session *session, struct hearth_context *con
  * keeps its thread until all have come or the deadline has passed, and *threads, if not NULL,
  * receives how many threads were filled, the caller among them.
  * `deadline_ns`: absolute CLOCK_MONOTONIC time in nanoseconds.
- * Thread: any; on a thread of the executor's own it waits for the whole deadline, since it keeps one
+ * Thread: any, one at a time on an executor, since two would keep each other's threads; on a thread
+ * of the executor's own it waits for the whole deadline, since it keeps one
  * call from coming. Progress: allocates, makes system calls, waits.
  * Returns TIMEOUT (not all calls came in time; what was filled stays), OVERFLOW (a plan of more than
  * 16,384 nodes), NO_MEMORY, INVALID (no service), and what hearth_service_exec() answers.
@@ -150,7 +152,8 @@ hearth_session_prefill(struct hearth_session *session, const struct hearth_execu
 
 /**
  * Export every declared output of a context after a run: leases[i] is the output that was declared
- * as number i. All or none. `count` must be the plan's number of outputs.
+ * as number i. All or none; `count` must be the plan's number of outputs. What was not in the I/O
+ * arena (borrowed, inline, taken) may be there already after a refusal, still a value of the context.
  * Ownership: the caller holds one reference of each lease; they outlive everything else.
  * Returns as hearth_context_export().
  */

@@ -52,6 +52,7 @@ void hearth__bodies_return(struct hearth__frame *frame)
         hearth__tally_add(&frame->tally, &holder->between);
         memset(&holder->between, 0, sizeof(holder->between));
         holder->frame = NULL;
+        holder->error[0] = '\0';
         hearth__session_return_body(frame->run->session, holder);
     }
 }

@@ -281,12 +281,17 @@ enum hearth_status hearth_context_stage(struct hearth_context *context, const ch
         holder->between.staged_copies++;
         holder->between.copied_bytes += size;
     }
+    size_t size = hearth_tensor_size(&staged);
     status = give(context, name, &staged, true);
-    if (status != HEARTH_OK)
+    if (status != HEARTH_OK) {
         (void)hearth_tensor_reset(&staged);
-    else if (tensor != NULL)
+        return status;
+    }
+    if (data != NULL)
+        hearth__event_between(holder, HEARTH_EVENT_COPIED, name, size);
+    if (tensor != NULL)
         *tensor = &hearth__holder_find(holder, name)->tensor;
-    return status;
+    return HEARTH_OK;
 }
 
 enum hearth_status hearth_context_bind_output(struct hearth_context *context, const char *name,

@@ -2,37 +2,27 @@
 /* Exports: an output becomes a lease, which knows nothing of contexts, sessions and plans. */
 #include "runtime/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* An event between runs. */
-static void tell(const struct hearth__holder *holder, enum hearth_event_kind kind, const char *name,
-                 size_t bytes)
-{
-    struct hearth__gauge gauge = {.shared = false};
-    const struct hearth__run run = {
-        .events = holder->events.fn == NULL ? NULL : &holder->events,
-        .gauge = &gauge,
-    };
-    hearth__event(&run, NULL, kind, name, bytes);
-}
-
 /* Storage of the arena with a borrowed value's bytes: the caller's memory cannot leave with a lease. */
-static enum hearth_status copy_borrowed(struct hearth__holder *holder, struct hearth_io *arena,
-                                        const char *name, struct hearth_tensor *tensor)
+static enum hearth_status make_copy(struct hearth_io *arena, const struct hearth_tensor *tensor,
+                                    struct hearth_tensor *made)
 {
-    struct hearth_tensor made = HEARTH_TENSOR_INIT;
     size_t bytes = hearth_tensor_size(tensor);
     enum hearth_status status =
         hearth_tensor_make(hearth_io_allocator(arena), hearth_tensor_dtype(tensor),
-                           hearth_tensor_shape(tensor), bytes, &made);
-    if (status != HEARTH_OK)
-        return status;
-    if (bytes != 0)
-        memcpy(hearth_tensor_data(&made), hearth_tensor_data(tensor), bytes);
+                           hearth_tensor_shape(tensor), bytes, made);
+    if (status == HEARTH_OK && bytes != 0)
+        memcpy(hearth_tensor_data(made), hearth_tensor_data(tensor), bytes);
+    return status;
+}
+
+static void tell_copy(struct hearth__holder *holder, const char *name, size_t bytes)
+{
     holder->between.payload_copies++;
     holder->between.copied_bytes += bytes;
-    tell(holder, HEARTH_EVENT_COPIED, name, bytes);
-    return hearth_tensor_move(tensor, &made);
+    hearth__event_between(holder, HEARTH_EVENT_COPIED, name, bytes);
 }
 
 /* The borrowed original is kept until the export is certain. */
@@ -42,11 +32,14 @@ static enum hearth_status export_tensor(struct hearth__holder *holder, struct he
 {
     if (hearth_tensor_owner(tensor) != HEARTH_OWNER_BORROWED)
         return hearth_tensor_export(tensor, arena, lease);
-    struct hearth_tensor copied = *tensor;
-    enum hearth_status status = copy_borrowed(holder, arena, name, &copied);
+    struct hearth_tensor copied = HEARTH_TENSOR_INIT;
+    enum hearth_status status = make_copy(arena, tensor, &copied);
     if (status != HEARTH_OK)
         return status;
+    size_t bytes = hearth_tensor_size(&copied);
     status = hearth_tensor_export(&copied, arena, lease);
+    if (status == HEARTH_OK)
+        tell_copy(holder, name, bytes);
     (void)hearth_tensor_reset(status == HEARTH_OK ? tensor : &copied);
     return status;
 }
@@ -74,7 +67,7 @@ enum hearth_status hearth_context_export(struct hearth_context *context, const c
     if (status != HEARTH_OK)
         return status;
     value->bound = false; /* what left is not written again */
-    tell(holder, HEARTH_EVENT_EXPORTED, name, bytes);
+    hearth__event_between(holder, HEARTH_EVENT_EXPORTED, name, bytes);
     if (tensor != NULL)
         status = hearth_tensor_borrow(hearth_lease_data(*lease), bytes, dtype, &shape, tensor);
     return status;
@@ -99,20 +92,69 @@ static enum hearth_status lease_value(struct hearth__holder *holder, struct hear
     return status == HEARTH_OK ? hearth_tensor_from_handle(&handle, dtype, &shape, tensor) : status;
 }
 
-/* Each output by number, leased; the first failure. */
-static enum hearth_status lease_outputs(struct hearth__holder *holder)
+static struct hearth__value *output_of(const struct hearth__holder *holder, size_t number)
+{
+    return &holder->values[holder->plan->declared[number]];
+}
+
+static const char *output_name(const struct hearth__holder *holder, size_t number)
+{
+    return hearth__plan_value_name(holder->plan, holder->plan->declared[number]);
+}
+
+static bool is_borrowed(const struct hearth__value *value)
+{
+    return hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_BORROWED;
+}
+
+/* Copies of all borrowed outputs, or of none. */
+static enum hearth_status copy_all_borrowed(struct hearth__holder *holder, struct hearth_io *arena)
+{
+    size_t count = holder->plan->output_count;
+    struct hearth_tensor *copies = calloc(count, sizeof(*copies));
+    if (copies == NULL)
+        return HEARTH_NO_MEMORY;
+    enum hearth_status status = HEARTH_OK;
+    for (size_t i = 0; i < count && status == HEARTH_OK; i++)
+        if (is_borrowed(output_of(holder, i)))
+            status = make_copy(arena, &output_of(holder, i)->tensor, &copies[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (status != HEARTH_OK) {
+            (void)hearth_tensor_reset(&copies[i]);
+        } else if (is_borrowed(output_of(holder, i))) {
+            tell_copy(holder, output_name(holder, i), hearth_tensor_size(&copies[i]));
+            output_of(holder, i)->bound = false;
+            (void)hearth_tensor_move(&output_of(holder, i)->tensor, &copies[i]);
+        }
+    }
+    free(copies);
+    return status;
+}
+
+/* Whether an export of the value cannot fail. */
+static bool is_ready(const struct hearth__value *value, struct hearth_io *arena)
+{
+    return hearth_handle_holds_lease(&value->tensor.handle) ||
+           hearth_tensor_allocator(&value->tensor) == hearth_io_allocator(arena);
+}
+
+/* Bring all outputs to where exporting them cannot fail. */
+static enum hearth_status prepare_outputs(struct hearth__holder *holder)
 {
     struct hearth_io *arena = hearth__holder_arena(holder);
-    const struct hearth_plan *plan = holder->plan;
-    if (arena == NULL)
-        return HEARTH_INVALID;
-    for (size_t i = 0; i < plan->output_count; i++)
-        if (hearth_tensor_owner(&holder->values[plan->declared[i]].tensor) == HEARTH_OWNER_NONE)
+    size_t count = holder->plan->output_count;
+    bool borrowed = false;
+    for (size_t i = 0; i < count; i++) {
+        if (hearth_tensor_owner(&output_of(holder, i)->tensor) == HEARTH_OWNER_NONE)
             return HEARTH_INVALID;
-    enum hearth_status status = HEARTH_OK;
-    for (size_t i = 0; i < plan->output_count && status == HEARTH_OK; i++)
-        status = lease_value(holder, arena, hearth__plan_value_name(plan, plan->declared[i]),
-                             &holder->values[plan->declared[i]]);
+        borrowed |= is_borrowed(output_of(holder, i));
+    }
+    if (arena == NULL && count != 0)
+        return HEARTH_INVALID;
+    enum hearth_status status = borrowed ? copy_all_borrowed(holder, arena) : HEARTH_OK;
+    for (size_t i = 0; i < count && status == HEARTH_OK; i++)
+        if (!is_ready(output_of(holder, i), arena))
+            status = lease_value(holder, arena, output_name(holder, i), output_of(holder, i));
     return status;
 }
 
@@ -129,10 +171,8 @@ enum hearth_status hearth_session_export_outputs(struct hearth_session *session,
         return HEARTH_INVALID;
     if (hearth__load_relaxed(&holder->busy) != 0)
         return HEARTH_BUSY;
-    enum hearth_status status = lease_outputs(holder);
+    enum hearth_status status = prepare_outputs(holder);
     for (size_t i = 0; i < count && status == HEARTH_OK; i++)
-        status = hearth_context_export(
-            context, hearth__plan_value_name(holder->plan, holder->plan->declared[i]), &leases[i],
-            NULL);
+        status = hearth_context_export(context, output_name(holder, i), &leases[i], NULL);
     return status;
 }

@@ -81,6 +81,17 @@ void hearth__event(const struct hearth__run *run, const struct hearth__frame *fr
         tell(run, frame, kind, value, bytes);
 }
 
+void hearth__event_between(const struct hearth__holder *holder, enum hearth_event_kind kind,
+                           const char *value, size_t bytes)
+{
+    struct hearth__gauge gauge = {.shared = false};
+    const struct hearth__run run = {
+        .events = holder->events.fn == NULL ? NULL : &holder->events,
+        .gauge = &gauge,
+    };
+    hearth__event(&run, NULL, kind, value, bytes);
+}
+
 void hearth__run_fail(struct hearth__run *run, enum hearth_status status, const char *format, ...)
 {
     uint32_t none = HEARTH_OK;

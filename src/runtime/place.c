@@ -81,18 +81,14 @@ static enum hearth_status copy(struct hearth__frame *frame, uint32_t slot,
 }
 
 enum hearth_status hearth__place(struct hearth__frame *frame, uint32_t slot,
-                                 struct hearth_tensor *tensor)
+                                 struct hearth_tensor *tensor, uint32_t *moved)
 {
+    *moved = 0;
     if (hearth__likely(in_place(frame, slot, tensor)))
         return HEARTH_OK;
-    const char *name = hearth__value_name(
-        frame->run, frame->run->plan->outputs[frame->node->outputs.first + slot].value);
-    if (hearth__slot_domain(frame, slot) == HEARTH__DOMAIN_IO && take(frame, tensor)) {
-        hearth__event(frame->run, frame, HEARTH_EVENT_TAKEN, name, hearth_tensor_size(tensor));
+    *moved = HEARTH_EVENT_TAKEN;
+    if (hearth__slot_domain(frame, slot) == HEARTH__DOMAIN_IO && take(frame, tensor))
         return HEARTH_OK;
-    }
-    enum hearth_status status = copy(frame, slot, tensor);
-    if (status == HEARTH_OK)
-        hearth__event(frame->run, frame, HEARTH_EVENT_COPIED, name, hearth_tensor_size(tensor));
-    return status;
+    *moved = HEARTH_EVENT_COPIED;
+    return copy(frame, slot, tensor);
 }

@@ -29,9 +29,23 @@ struct hearth_pool {
     size_t tail; /* submitted so far */
     bool ending;
     /* The creator's, and what ends the pool. */
+    uint64_t forks; /* of the process when it was made: in a forked child there are no threads */
     uint32_t count;
     pthread_t threads[];
 };
+
+/* Changes in forked children only, before they have a second thread. */
+static uint64_t forks;
+
+static void count_fork(void)
+{
+    forks++;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, count_fork);
+}
 
 /* The pool whose thread this is. */
 static _Thread_local const struct hearth_pool *own_pool;
@@ -75,6 +89,8 @@ static enum hearth_status submit(void *context, void (*fn)(void *arg), void *arg
     struct hearth_pool *pool = context;
     if (pool == NULL || fn == NULL)
         return HEARTH_INVALID;
+    if (pool->forks != forks)
+        return HEARTH_BUSY; /* nobody would come, and the lock may be held for ever */
     enum hearth_status status = HEARTH_OK;
     (void)pthread_mutex_lock(&pool->lock);
     if (pool->tail - pool->head == pool->room && !grow(pool)) {
@@ -129,6 +145,8 @@ enum hearth_status hearth_pool_create(uint32_t threads, struct hearth_pool **poo
 {
     if (pool == NULL || threads > THREADS_MAX)
         return HEARTH_INVALID;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
     if (threads == 0)
         threads = processors();
     struct hearth_pool *made = calloc(1, sizeof *made + threads * sizeof made->threads[0]);
@@ -142,6 +160,7 @@ enum hearth_status hearth_pool_create(uint32_t threads, struct hearth_pool **poo
     (void)pthread_cond_init(&made->wake, NULL);
     made->ring = ring;
     made->room = ROOM_FIRST;
+    made->forks = forks;
     if (!start(made, threads)) {
         end(made);
         return HEARTH_NO_MEMORY;
@@ -154,6 +173,11 @@ enum hearth_status hearth_pool_destroy(struct hearth_pool *pool)
 {
     if (pool == NULL)
         return HEARTH_OK;
+    if (pool->forks != forks) {
+        free(pool->ring);
+        free(pool);
+        return HEARTH_OK;
+    }
     if (own_pool == pool)
         return HEARTH_BUSY;
     end(pool);

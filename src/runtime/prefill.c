@@ -105,12 +105,21 @@ static void wait_for_all(struct prefill *prefill)
         failed = pthread_cond_timedwait(&prefill->moved, &prefill->lock, &until);
 }
 
+/* With the lock held: one that will not come. */
+static void expect_less(struct prefill *prefill)
+{
+    prefill->expected--;
+    (void)pthread_cond_broadcast(&prefill->moved);
+}
+
 /* What the executor calls. On the caller's own thread there is nothing to fill and nobody to wait for. */
 static void come(void *arg)
 {
     struct prefill *prefill = arg;
     (void)pthread_mutex_lock(&prefill->lock);
-    if (!prefill->over && pthread_equal(prefill->caller, pthread_self()) == 0) {
+    if (pthread_equal(prefill->caller, pthread_self()) != 0) {
+        expect_less(prefill);
+    } else if (!prefill->over) {
         (void)pthread_mutex_unlock(&prefill->lock);
         enum hearth_status status = fill_thread(prefill);
         (void)pthread_mutex_lock(&prefill->lock);
@@ -154,15 +163,16 @@ static enum hearth_status make(struct hearth_session *session, uint64_t deadline
 static void call_all(struct prefill *prefill, const struct hearth_executor *executor,
                      uint32_t count)
 {
+    /* All are expected before the first one comes: else it would not wait for the second. */
+    prefill->holders += count;
+    prefill->expected += count;
     for (uint32_t i = 0; i < count; i++) {
-        prefill->holders++;
-        prefill->expected++;
         (void)pthread_mutex_unlock(&prefill->lock);
         enum hearth_status status = executor->submit(executor->pool, come, prefill);
         (void)pthread_mutex_lock(&prefill->lock);
         if (status != HEARTH_OK) {
             prefill->holders--;
-            prefill->expected--;
+            expect_less(prefill);
         }
     }
 }

@@ -212,6 +212,19 @@ enum hearth__claim hearth__ready_claim(struct hearth__ready *ready, uint32_t *st
     }
 }
 
+void hearth__ready_give_back(struct hearth__ready *ready, uint32_t step)
+{
+    hearth__ready_put(ready, step);
+    (void)hearth__ready_complete(ready, 1, false, 0);
+}
+
+bool hearth__ready_leave(struct hearth__ready *ready)
+{
+    /* EDGE ready.crew, publish: that this helper touches nothing any more. */
+    uint64_t crew = hearth__fetch_sub_acq_rel(&ready->crew, HELPER) - HELPER;
+    return (crew & DISBANDED) != 0 && helpers(crew) == 0;
+}
+
 void hearth__ready_excuse(struct hearth__ready *ready)
 {
     (void)hearth__fetch_sub_acq_rel(&ready->crew, HELPER);

@@ -53,6 +53,12 @@ enum hearth__claim hearth__ready_help(struct hearth__ready *ready, uint32_t *ste
 /* The caller wants a step, and waits while all are taken and not all complete. */
 enum hearth__claim hearth__ready_claim(struct hearth__ready *ready, uint32_t *step);
 
+/* A helper cannot run the step that it claimed: it goes to the others. */
+void hearth__ready_give_back(struct hearth__ready *ready, uint32_t step);
+
+/* A helper leaves. True: the crew was disbanded, and it was the last. */
+bool hearth__ready_leave(struct hearth__ready *ready);
+
 /* A helper that was asked for does not come. For one that counts, or the caller. */
 void hearth__ready_excuse(struct hearth__ready *ready);
 

@@ -88,6 +88,10 @@ void hearth__tally_add(struct hearth__tally *sum, const struct hearth__tally *mo
 void hearth__event(const struct hearth__run *run, const struct hearth__frame *frame,
                    enum hearth_event_kind kind, const char *value, size_t bytes);
 
+/* As hearth__event(), between the runs of a context. */
+void hearth__event_between(const struct hearth__holder *holder, enum hearth_event_kind kind,
+                           const char *value, size_t bytes);
+
 /* The run fails with the first status that comes, and a line for hearth_session_error(). */
 __attribute__((format(printf, 3, 4))) void
 hearth__run_fail(struct hearth__run *run, enum hearth_status status, const char *format, ...);
@@ -124,9 +128,9 @@ enum hearth__domain hearth__slot_domain(const struct hearth__frame *frame, uint3
 enum hearth_status hearth__slot_check(struct hearth__frame *frame, uint32_t slot);
 
 /* Bring a tensor to where an output slot wants it (place.c): as it is, by take, or by one counted copy. The
- * tensor is unchanged on failure. */
+ * tensor is unchanged on failure. *moved: HEARTH_EVENT_TAKEN or _COPIED, for the caller to tell; 0. */
 enum hearth_status hearth__place(struct hearth__frame *frame, uint32_t slot,
-                                 struct hearth_tensor *tensor);
+                                 struct hearth_tensor *tensor, uint32_t *moved);
 
 /* Bodies (body.c): give back those that a node used. */
 void hearth__bodies_return(struct hearth__frame *frame);

@@ -21,7 +21,7 @@
  *
  * Lanes. A lane has the calls that it asked an executor for and that have not left (ready.c); it can be used by the
  * next run, which those calls then help, but not with another executor, since a pool that died without calling
- * would otherwise count for one that lives. At the session's end the last of them frees the lane.
+ * would otherwise count for one that lives, nor with another bound on its threads. At the session's end the last of them frees the lane.
  *
  * Ordering. run.waits: what a node did happens before the nodes that wait for it. run.uses: what the users of a
  * value did happens before its storage is returned. The rest is in ready.c.
@@ -78,15 +78,27 @@ static struct hearth__lane *lane_create(const struct hearth_plan *plan)
     return NULL;
 }
 
+uint32_t hearth__executor_threads(const struct hearth_executor *executor)
+{
+    long threads = executor->threads;
+    if (threads == 0)
+        threads = sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads < 1)
+        threads = 1;
+    return threads < (long)HEARTH__HELPERS_MAX ? (uint32_t)threads : HEARTH__HELPERS_MAX;
+}
+
 /* A lane that this executor may be sent to. */
 static struct hearth__lane *lane_take(struct hearth_session *session,
                                       const struct hearth_executor *executor)
 {
+    uint32_t limit = hearth__executor_threads(executor) - 1;
     (void)pthread_mutex_lock(&session->lock);
     struct hearth__lane **link = &session->lanes;
     struct hearth__lane *lane;
     for (; (lane = *link) != NULL; link = &lane->next)
-        if ((lane->executor.submit == executor->submit && lane->executor.pool == executor->pool) ||
+        if ((lane->executor.submit == executor->submit && lane->executor.pool == executor->pool &&
+             lane->limit == limit) ||
             !hearth__ready_expects(&lane->ready))
             break;
     if (lane != NULL)
@@ -101,6 +113,17 @@ static void lane_return(struct hearth_session *session, struct hearth__lane *lan
     lane->next = session->lanes;
     session->lanes = lane;
     (void)pthread_mutex_unlock(&session->lock);
+}
+
+bool hearth__lanes_create(struct hearth_session *session, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct hearth__lane *lane = lane_create(session->plan);
+        if (lane == NULL)
+            return false;
+        lane_return(session, lane);
+    }
+    return true;
 }
 
 void hearth__lanes_end(struct hearth_session *session)
@@ -130,13 +153,20 @@ static uint32_t thread_number(struct hearth__lane *lane)
 
 static void help(void *arg);
 
+/* The lane that this thread is asking an executor for. A call that comes inside of that leaves: the thread will
+ * run the steps when it is back, and not as deep as there are calls. */
+static _Thread_local const struct hearth__lane *asking;
+
 /* Ask the executor for helpers that count already; those it refuses do not. Whoever asks is a helper or the
  * caller of a run, so the lane stays. */
 static void ask(struct hearth__lane *lane, const struct hearth_executor *executor, uint32_t count)
 {
+    const struct hearth__lane *outer = asking;
+    asking = lane;
     while (count-- > 0)
         if (executor->submit(executor->pool, help, lane) != HEARTH_OK)
             hearth__ready_excuse(&lane->ready);
+    asking = outer;
 }
 
 /* One user of a value less; the last one returns it. */
@@ -245,26 +275,36 @@ static void run_chain(struct hearth__lane *lane, uint32_t step)
     }
 }
 
+/* A thread whose exit has gone too far, for one, gets none; the run goes on without it. */
+static bool has_arena(const struct hearth__run *run)
+{
+    struct hearth_exec *arena;
+    return hearth_service_exec(run->service, &arena) == HEARTH_OK;
+}
+
+/* A helper that cannot run what it claimed leaves. True: it was the last. */
+static bool no_use(struct hearth__lane *lane, uint32_t step)
+{
+    hearth__ready_give_back(&lane->ready, step);
+    return hearth__ready_leave(&lane->ready);
+}
+
 /* What an executor calls. */
 static void help(void *arg)
 {
     struct hearth__lane *lane = arg;
     uint32_t step;
-    enum hearth__claim claim;
-    while ((claim = hearth__ready_help(&lane->ready, &step)) == HEARTH__CLAIM_STEP)
+    if (asking == lane) {
+        hearth__ready_excuse(&lane->ready);
+        return;
+    }
+    enum hearth__claim claim = hearth__ready_help(&lane->ready, &step);
+    while (claim == HEARTH__CLAIM_STEP && hearth__likely(has_arena(lane->run))) {
         run_chain(lane, step);
-    if (claim == HEARTH__CLAIM_LAST)
+        claim = hearth__ready_help(&lane->ready, &step);
+    }
+    if (claim == HEARTH__CLAIM_LAST || (claim == HEARTH__CLAIM_STEP && no_use(lane, step)))
         lane_free(lane);
-}
-
-uint32_t hearth__executor_threads(const struct hearth_executor *executor)
-{
-    long threads = executor->threads;
-    if (threads == 0)
-        threads = sysconf(_SC_NPROCESSORS_ONLN);
-    if (threads < 1)
-        threads = 1;
-    return threads < (long)HEARTH__HELPERS_MAX ? (uint32_t)threads : HEARTH__HELPERS_MAX;
 }
 
 /* Nobody else works on this run yet. Returns how many nodes wait for nothing. */
@@ -310,6 +350,7 @@ enum hearth_status hearth__run_parallel(struct hearth__run *run,
     if (lane == NULL) {
         run->holder->error[0] = '\0';
         hearth__run_fail(run, HEARTH_NO_MEMORY, "no memory for a parallel run");
+        hearth__run_end(run);
         return HEARTH_NO_MEMORY;
     }
     lane->executor = *executor;

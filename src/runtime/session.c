@@ -34,6 +34,10 @@ enum hearth_status hearth_session_create(const struct hearth_session_options *op
     session->service = options->service;
     if (session->service != NULL)
         hearth_service_ref(session->service);
+    if (!hearth__lanes_create(session, options->concurrent_runs)) {
+        (void)hearth_session_destroy(session);
+        return HEARTH_NO_MEMORY;
+    }
     *made = session;
     return HEARTH_OK;
 }
@@ -159,7 +163,6 @@ static void choose_service(struct hearth__holder *holder, struct hearth_session 
 static void set_up(struct hearth__run *run, struct hearth_session *session,
                    struct hearth__holder *holder)
 {
-    choose_service(holder, session);
     run->holder = holder;
     run->plan = session->plan;
     run->session = session;
@@ -174,19 +177,32 @@ static void set_up(struct hearth__run *run, struct hearth_session *session,
     memset(&holder->between, 0, sizeof(holder->between));
 }
 
+/* Whether several threads can serve the context's nodes. */
+static bool may_run_on(struct hearth__holder *holder)
+{
+    const char *reason = NULL;
+    if (holder->service == NULL)
+        reason = "a run on an executor needs a service: give one to the session or to the context";
+    else if (holder->execution != NULL)
+        reason = "a run on an executor needs a context without an execution allocator of its own";
+    else if (holder->io != NULL &&
+             (hearth_exec_of(holder->io) != NULL || strcmp(holder->io->ops->kind, "simple") == 0))
+        reason = "a run on an executor needs an I/O allocator that several threads may use";
+    if (reason != NULL)
+        (void)snprintf(holder->error, sizeof(holder->error), "%s", reason);
+    return reason == NULL;
+}
+
 static enum hearth_status run_on(struct hearth_session *session, struct hearth__holder *holder,
                                  const struct hearth_executor *executor,
                                  struct hearth_run_stats *stats)
 {
     struct hearth__gauge gauge = {.shared = executor != NULL};
     struct hearth__run run = {.gauge = &gauge};
-    set_up(&run, session, holder);
-    if (executor != NULL && (run.service == NULL || run.execution != NULL)) {
-        (void)snprintf(holder->error, sizeof(holder->error),
-                       "a run on an executor needs a service, and a context without an execution "
-                       "allocator of its own");
+    choose_service(holder, session);
+    if (executor != NULL && !may_run_on(holder))
         return HEARTH_INVALID;
-    }
+    set_up(&run, session, holder);
     struct hearth_run_stats figures = HEARTH_RUN_STATS_INIT;
     struct backing_calls before = {0, 0};
     uint64_t start = 0;
@@ -197,6 +213,8 @@ static enum hearth_status run_on(struct hearth_session *session, struct hearth__
     uint32_t threads = 1;
     enum hearth_status status = executor == NULL ? hearth__run_serially(&run)
                                                  : hearth__run_parallel(&run, executor, &threads);
+    if (run.service != NULL)
+        (void)hearth_service_end_run(run.service);
     figures.runs = hearth__fetch_add_relaxed(&session->runs, 1) + 1;
     if (stats == NULL)
         return status;

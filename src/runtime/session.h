@@ -37,6 +37,9 @@ enum hearth_status hearth__run_parallel(struct hearth__run *run,
 /* Calls that an executor may run at a time. */
 uint32_t hearth__executor_threads(const struct hearth_executor *executor);
 
+/* At a session's beginning: lanes for so many parallel runs at a time. False: no memory; what is there stays. */
+bool hearth__lanes_create(struct hearth_session *session, uint32_t count);
+
 /* At a session's end: its idle lanes. */
 void hearth__lanes_end(struct hearth_session *session);
 

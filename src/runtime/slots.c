@@ -73,15 +73,25 @@ static void count(struct hearth__frame *frame, uint32_t slot, bool bound)
         hearth__demand_note(&frame->run->demand->values[slot_of(frame, slot)->value], bytes);
 }
 
+static void tell_moved(struct hearth__frame *frame, uint32_t slot, uint32_t moved)
+{
+    if (hearth__unlikely(moved != 0))
+        hearth__event(frame->run, frame, (enum hearth_event_kind)moved,
+                      hearth__value_name(frame->run, slot_of(frame, slot)->value),
+                      value_of(frame, slot)->counted);
+}
+
 enum hearth_status hearth__slot_check(struct hearth__frame *frame, uint32_t slot)
 {
     struct hearth__value *value = value_of(frame, slot);
-    enum hearth_status status = hearth__place(frame, slot, &value->tensor);
+    uint32_t moved;
+    enum hearth_status status = hearth__place(frame, slot, &value->tensor, &moved);
     if (status != HEARTH_OK)
         return status;
     if (value->domain != HEARTH__DOMAIN_NONE)
         hearth__gauge_sub(frame->run->gauge, (enum hearth__domain)value->domain, value->counted);
     count(frame, slot, false);
+    tell_moved(frame, slot, moved);
     return HEARTH_OK;
 }
 
@@ -339,7 +349,8 @@ enum hearth_status hearth_context_put_output(struct hearth_context *context, siz
         empty_slot(frame, value);
     if (binding_of(frame, (uint32_t)slot) != NULL)
         return fill_bound(frame, (uint32_t)slot, tensor);
-    enum hearth_status status = hearth__place(frame, (uint32_t)slot, tensor);
+    uint32_t moved;
+    enum hearth_status status = hearth__place(frame, (uint32_t)slot, tensor, &moved);
     if (status != HEARTH_OK)
         return status;
     empty_slot(frame, value);
@@ -347,6 +358,7 @@ enum hearth_status hearth_context_put_output(struct hearth_context *context, siz
                         hearth_tensor_size(tensor));
     (void)hearth_tensor_move(&value->tensor, tensor);
     count(frame, (uint32_t)slot, false);
+    tell_moved(frame, (uint32_t)slot, moved);
     frame->tally.tensors++;
     hearth__event(frame->run, frame, HEARTH_EVENT_MADE,
                   hearth__value_name(frame->run, slot_of(frame, (uint32_t)slot)->value),
