@@ -163,7 +163,7 @@ Test(session_parallel, values_may_die_on_another_thread)
              PLAN("x", "y", NODE("a", "x", "a", .kernel = meet, .user = &a),
                   NODE("b", "x", "b", .kernel = meet, .user = &b), OP("y", "a b", "y", NULL)));
     lend_ramp(run.context, "x");
-    pool_open(&pool, 1);
+    pool_open(&pool, 2); /* the caller is one of the two */
     for (unsigned i = 0; i < 200; i++) {
         struct hearth_run_stats stats = run_parallel(&pool.executor, HEARTH_OK);
         EXPECT_SIZE(2, stats.threads);
