@@ -105,6 +105,19 @@ Test(old_kernels, a_mixed_node_intermediate_then_final)
     mixed("t y", 1);
 }
 
+Test(old_kernels, takes_do_not_pile_up)
+{
+    static struct op both = {.outs = 2, .old = true, .count = {100000, 10}};
+    open_with(PLAN("x", "y", OP("both", "x", "y t", &both)), 0);
+    for (unsigned i = 0; i < 5; i++)
+        (void)run_once(&run);
+    size_t footprint = hearth_service_footprint(run.rig.service);
+    for (unsigned i = 0; i < 60; i++)
+        EXPECT_SIZE(1, run_once(&run).taken);
+    cr_assert_leq(hearth_service_footprint(run.rig.service), footprint + 400000);
+    run_close(&run);
+}
+
 Test(old_kernels, where_no_take_leads_there_is_one_copy)
 {
     static struct op both = {.outs = 2, .old = true, .count = {700, 700}};
