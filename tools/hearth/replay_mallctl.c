@@ -7,6 +7,7 @@
 #include "replay_mallctl.h"
 
 #include "replay_allocator.h"
+#include "sanitized.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -101,29 +102,13 @@ static void start_again(char **argv, const char *library, char message[REPLAY_ME
     free(again);
 }
 
-/* A sanitizer's malloc is not to be replaced. gcc and clang tell us in different ways. */
-static bool sanitized(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return true;
-#else
-    return false;
-#endif
-#else
-    return false;
-#endif
-}
-
 bool replay_jemalloc_preload(char **argv, char message[REPLAY_MESSAGE_BYTES])
 {
     char library[256];
     if (replay_mallctl_present()) {
         return true;
     }
-    if (sanitized()) {
+    if (tool_is_sanitized()) {
         snprintf(message, REPLAY_MESSAGE_BYTES,
                  "--allocator jemalloc: malloc of a sanitizer build cannot be replaced; use a "
                  "release build");
