@@ -18,6 +18,18 @@ ARENA_KEYS = {
     "io_leased_buffers", "io_reserved_buffers", "exec_storages_created", "exec_footprint_bytes",
 }
 
+SCENARIO_KEYS = {
+    "scenario", "threads", "nodes", "outputs", "warmup", "runs", "seed", "blas", "errors",
+    "payload_copies", "backing_calls_per_run", "allowed_backing_calls", "minor_faults_per_run",
+    "process_faults_per_run", "page_events_per_run", "new_output_faults_per_run",
+    "allowed_output_faults", "new_output_page_events_per_run", "execution_storages_created",
+    "io_storages_created", "footprint_bytes", "threads_used", "warmup_runs_needed", "ms_per_run",
+    "peak_live_bytes", "expected_peak_bytes", "least_peak_bytes", "most_peak_bytes",
+    "execution_peak_bytes", "io_peak_bytes", "wrong_peaks", "reused_in_place", "remote_deaths",
+    "outputs_kept", "outputs_changed", "outputs_bit_identical", "trimmed_bytes",
+    "retained_after_trim_bytes", "failed",
+}
+
 # Logical peak, engine runs and trace threads of each shipped trace, counted independently.
 TRACES = {
     "cls": (487464, 2, 1), "det320": (11673600, 2, 1), "det640": (46694400, 2, 1),
@@ -124,6 +136,54 @@ def errors(rows):
     assert all(row["errors"] > 0 for row in rows), rows
 
 
+def check_scenario(row, warmup, runs, lenient):
+    assert set(row) == SCENARIO_KEYS, sorted(set(row) ^ SCENARIO_KEYS)
+    serial, kept = row["threads"] == 1, row["scenario"] == "kept"
+    assert row["nodes"] >= 60 and row["warmup"] == warmup and row["runs"] == runs, row
+    assert row["errors"] == 0 and row["failed"] is None and row["payload_copies"] == 0, row
+    assert row["outputs_bit_identical"] is True and row["outputs_changed"] == 0, row
+    assert row["outputs"] == (3 if row["scenario"] == "large-intermediates" else 4), row
+    # The three runs that are followed event by event keep theirs as well.
+    assert row["outputs_kept"] == (row["outputs"] * (warmup + runs + 3) if kept else 0), row
+    assert row["allowed_backing_calls"] == (row["outputs"] if kept else 0), row
+    assert row["backing_calls_per_run"] <= row["allowed_backing_calls"], row
+    assert row["io_storages_created"] <= row["allowed_backing_calls"] * runs, row
+    assert row["execution_storages_created"] == 0 and row["page_events_per_run"] == 0, row
+    assert kept or row["new_output_page_events_per_run"] == 0, row
+    if lenient != "yes":
+        # A stray fault per ten runs is the kernel's business.
+        assert row["minor_faults_per_run"] <= 0.1, row
+        assert row["new_output_faults_per_run"] <= row["allowed_output_faults"], row
+    assert row["warmup_runs_needed"] in (0, 1, 2, 3), row
+    peak = row["execution_peak_bytes"] + row["io_peak_bytes"]
+    assert row["peak_live_bytes"] == peak and row["wrong_peaks"] == 0, row
+    assert row["least_peak_bytes"] <= row["expected_peak_bytes"] <= row["most_peak_bytes"], row
+    if serial:
+        assert peak == row["expected_peak_bytes"] and row["threads_used"] == 1, row
+        assert row["remote_deaths"] == 0, row
+    else:
+        assert row["least_peak_bytes"] <= peak <= row["most_peak_bytes"], row
+        assert 1 <= row["threads_used"] <= row["threads"] + 1, row
+    assert (row["trimmed_bytes"] is None) == (row["scenario"] != "trim"), row
+    if row["scenario"] == "trim":
+        assert row["trimmed_bytes"] > 4 << 20 and row["retained_after_trim_bytes"] == 0, row
+    if row["scenario"] == "large-intermediates":
+        assert row["execution_peak_bytes"] > 1000 * row["io_peak_bytes"], row
+
+
+def scenarios(rows, names, threads, warmup, runs, lenient):
+    """lenient: do not check page faults."""
+    wanted = [(name, int(n)) for name in names.split(",") for n in threads.split(",")]
+    assert [(row["scenario"], row["threads"]) for row in rows] == wanted, rows
+    for row in rows:
+        check_scenario(row, int(warmup), int(runs), lenient)
+
+
+def failed(rows, figure):
+    """Every row names the figure that is not as promised."""
+    assert rows and all(row["failed"].startswith(figure + " is ") for row in rows), rows
+
+
 def doctor(report):
     assert set(report) == {"hearth", "findings"}, report
     names = [finding["name"] for finding in report["findings"]]
@@ -147,7 +207,7 @@ def finding(report, name, level, text):
 
 def main():
     checks = {f.__name__: f for f in (replay, consumers, longer_hold, row, backing, peak, errors,
-                                     doctor, finding)}
+                                     doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])
     except (AssertionError, KeyError, ValueError) as error:

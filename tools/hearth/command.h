@@ -11,5 +11,6 @@ enum command_status {
 
 int replay_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
+int scenarios_command(int argc, char **argv);
 
 #endif

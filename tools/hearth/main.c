@@ -22,10 +22,12 @@ struct choice {
 
 static char replay_title[] = "hearth replay";
 static char doctor_title[] = "hearth doctor";
+static char scenarios_title[] = "hearth scenarios";
 
 static const struct command commands[] = {
     {"replay", replay_title, replay_command},
     {"doctor", doctor_title, doctor_command},
+    {"scenarios", scenarios_title, scenarios_command},
 };
 
 static const struct command *find_command(const char *name)
@@ -45,7 +47,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         choice->command = find_command(arg);
         if (choice->command == NULL) {
-            argp_error(state, "unknown command '%s'; the commands are replay and doctor", arg);
+            argp_error(state, "unknown command '%s'; the commands are replay, doctor and scenarios",
+                       arg);
             return EINVAL;
         }
         choice->argc = state->argc - state->next + 1;
@@ -53,7 +56,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         state->next = state->argc; /* The rest is the command's own. */
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no command given; the commands are replay and doctor");
+        argp_error(state, "no command given; the commands are replay, doctor and scenarios");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -71,6 +74,7 @@ static const char doc[] = "Buffers that keep their pages warm: measure it here.\
                           "Commands:\n"
                           "  replay     replay allocation traces and count what they cost\n"
                           "  doctor     print what matters here and what to change\n"
+                          "  scenarios  run a graph in five scenarios and judge what it costs\n"
                           "\n"
                           "'hearth COMMAND --help' tells more about each.\v"
                           "Exit status: 0 fine, 1 errors were found, 2 wrong input or options.";
