@@ -148,9 +148,10 @@ static bool make_references(struct scenario_bench *bench)
     for (uint32_t i = 0; ok && i < bench->model_count; i++) {
         struct scenario_model *model = &bench->models[i];
         for (uint32_t variant = 0; ok && variant < SCENARIO_VARIANTS; variant++) {
-            ok = scenario_reference_create(&model->graph, &bench->weights,
-                                           mix64(seed + i * SCENARIO_VARIANTS + variant + 1),
-                                           &model->references[variant]);
+            ok = scenario_reference_create(
+                &model->graph, &bench->weights,
+                mix64(seed + (uint64_t)i * SCENARIO_VARIANTS + variant + 1),
+                &model->references[variant]);
         }
     }
     return ok;

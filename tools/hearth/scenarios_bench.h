@@ -102,8 +102,8 @@ void scenario_bench_error(struct scenario_bench *bench, const char *what, const 
 /** Let all threads that may work on a run have what any order of execution needs. */
 void scenario_bench_prefill(struct scenario_bench *bench);
 
-/** Run a model once, check its outputs, and release or keep them. `audited`: event by event. */
-void scenario_bench_run(struct scenario_bench *bench, uint32_t model, bool audited,
+/** Run the model of this number once, check its outputs, and release or keep them. `audited`: event by event. */
+void scenario_bench_run(struct scenario_bench *bench, uint32_t number, bool audited,
                         struct scenario_sample *sample);
 
 /** Check everything that is kept, and release it. Returns how many outputs are not what they were. */

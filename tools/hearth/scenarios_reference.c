@@ -76,53 +76,71 @@ void scenario_reference_destroy(struct scenario_reference *reference)
 }
 
 static bool compute_node(const struct scenario_graph *graph, const struct scenario_node *node,
-                         float **data)
+                         float *const *data)
 {
     struct scenario_call call = {.graph = graph, .node = node};
-    bool ok = true;
     for (uint32_t i = 0; i < node->input_count; i++) {
         call.inputs[i] = data[node->inputs[i]];
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
-        call.outputs[i] = malloc(graph->values[node->outputs[i]].bytes);
-        data[node->outputs[i]] = call.outputs[i];
-        ok = ok && call.outputs[i] != NULL;
+        call.outputs[i] = data[node->outputs[i]];
     }
-    call.workspace = node->workspace > 0 ? malloc(node->workspace) : NULL;
-    ok = ok && (node->workspace == 0 || call.workspace != NULL);
-    if (ok) {
-        scenario_compute(&call);
+    call.workspace = malloc(node->workspace + 1);
+    if (call.workspace == NULL) {
+        return false;
     }
+    scenario_compute(&call);
     free(call.workspace);
+    return true;
+}
+
+/* Into `made`, which has memory for what the nodes make. */
+static bool compute(const struct scenario_graph *graph, const struct scenario_weights *weights,
+                    float *input, float *const *made)
+{
+    float *data[SCENARIO_VALUES_MAX];
+    bool ok = true;
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        data[i] = graph->values[i].initial ? weights->data[i] : made[i];
+    }
+    data[0] = input;
+    for (uint32_t i = 0; ok && i < graph->node_count; i++) {
+        ok = compute_node(graph, &graph->nodes[i], data);
+    }
     return ok;
+}
+
+static void take_outputs(const struct scenario_graph *graph, float **made,
+                         struct scenario_reference *reference)
+{
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        uint32_t value = graph->outputs[i];
+        reference->outputs[i] = made[value];
+        made[value] = NULL;
+    }
 }
 
 bool scenario_reference_create(const struct scenario_graph *graph,
                                const struct scenario_weights *weights, uint64_t seed,
                                struct scenario_reference *reference)
 {
-    float *data[SCENARIO_VALUES_MAX];
-    *reference = (struct scenario_reference){.input = NULL};
-    memcpy(data, weights->data, sizeof data);
-    reference->input = make_values(&graph->values[0], seed, 1.0F);
-    data[0] = reference->input;
-    bool ok = data[0] != NULL;
-    for (uint32_t i = 0; ok && i < graph->node_count; i++) {
-        ok = compute_node(graph, &graph->nodes[i], data);
-    }
-    for (uint32_t i = 0; i < graph->value_count; i++) {
-        const struct scenario_value *value = &graph->values[i];
-        if (!value->initial && !(ok && value->declared)) {
-            free(data[i]);
+    float *made[SCENARIO_VALUES_MAX] = {NULL};
+    *reference = (struct scenario_reference){.input = make_values(&graph->values[0], seed, 1.0F)};
+    bool ok = reference->input != NULL;
+    for (uint32_t i = 0; ok && i < graph->value_count; i++) {
+        if (!graph->values[i].initial) {
+            made[i] = malloc(graph->values[i].bytes);
+            ok = made[i] != NULL;
         }
     }
-    for (uint32_t i = 0; ok && i < graph->output_count; i++) {
-        reference->outputs[i] = data[graph->outputs[i]];
-        reference->sums[i] =
-            scenario_sum(reference->outputs[i], graph->values[graph->outputs[i]].bytes);
-    }
-    if (!ok) {
+    if (ok && compute(graph, weights, reference->input, made)) {
+        take_outputs(graph, made, reference);
+    } else {
         scenario_reference_destroy(reference);
+        ok = false;
+    }
+    for (uint32_t i = 0; i < SCENARIO_VALUES_MAX; i++) {
+        free(made[i]);
     }
     return ok;
 }

@@ -20,7 +20,6 @@ struct scenario_weights {
 struct scenario_reference {
     float *input;
     float *outputs[SCENARIO_OUTPUTS_MAX];
-    uint64_t sums[SCENARIO_OUTPUTS_MAX]; /* scenario_sum() of the outputs */
 };
 
 /** Returns false, with nothing to free, when memory ran out. */

@@ -53,7 +53,9 @@ static double median_ms(const struct scenario_sample *samples, uint32_t count)
         times[i] = samples[i].run_ns;
     }
     qsort(times, count, sizeof *times, compare);
-    double median = ((double)times[(count - 1) / 2] + (double)times[count / 2]) / 2;
+    uint32_t low = (count - 1) / 2;
+    uint32_t high = count / 2;
+    double median = ((double)times[low] + (double)times[high]) / 2;
     free(times);
     return median / 1e6;
 }
