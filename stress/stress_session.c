@@ -148,10 +148,49 @@ static void work(struct world *world, uint64_t *random)
     }
 }
 
+/* A call that keeps its thread until all threads have one. */
+struct gathering {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    unsigned missing, inside; /* guarded by `lock` */
+};
+
+static void gather(void *argument)
+{
+    struct gathering *all = argument;
+    (void)pthread_mutex_lock(&all->lock);
+    all->missing--;
+    (void)pthread_cond_broadcast(&all->moved);
+    while (all->missing > 0)
+        (void)pthread_cond_wait(&all->moved, &all->lock);
+    all->inside--;
+    (void)pthread_cond_broadcast(&all->moved);
+    (void)pthread_mutex_unlock(&all->lock);
+}
+
+/* The pool is through with what it was given: a prefill that was late goes on after its deadline. */
+static void settle_pool(const struct hearth_executor *pool)
+{
+    struct gathering all = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                            .moved = PTHREAD_COND_INITIALIZER,
+                            .missing = options.threads,
+                            .inside = options.threads};
+    for (unsigned i = 0; i < options.threads; i++)
+        stress_must(pool->submit(pool->pool, gather, &all), "submit");
+    (void)pthread_mutex_lock(&all.lock);
+    while (all.inside > 0)
+        (void)pthread_cond_wait(&all.moved, &all.lock);
+    (void)pthread_mutex_unlock(&all.lock);
+    (void)pthread_cond_destroy(&all.moved);
+    (void)pthread_mutex_destroy(&all.lock);
+}
+
 /* Nobody runs anything. What is live is what contexts and consumers hold. */
 static void check_quiet(struct world *world)
 {
     size_t bytes = 0, capacity = 0;
+    settle_pool(&world->executor);
+    crooked_settle();
     for (uint32_t i = 0; i < WORLD_DRIVERS * DRIVER_PLACES; i++)
         place_count(&world->drivers[i / DRIVER_PLACES].places[i % DRIVER_PLACES], &bytes,
                     &capacity);

@@ -146,6 +146,14 @@ void crooked_call(void (*fn)(void *arg), void *arg)
         fn(arg);
 }
 
+void crooked_settle(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    while (running > 0)
+        wait_a_moment();
+    (void)pthread_mutex_unlock(&lock);
+}
+
 void crooked_call_late(void)
 {
     (void)pthread_mutex_lock(&lock);

@@ -29,6 +29,9 @@ struct hearth_executor crooked_executor(enum crooked_mode mode, uint32_t threads
 /* Call fn(arg) soon, on one of the threads. */
 void crooked_call(void (*fn)(void *arg), void *arg);
 
+/* Wait until no call is being made. Those that are delayed or kept may come at any time. */
+void crooked_settle(void);
+
 /* Make the calls that were kept, and wait until no call is left. */
 void crooked_call_late(void);
 
