@@ -2,6 +2,7 @@
 """scripts/bench runtime: what routing costs per node, beside loops written by hand."""
 import os
 import pathlib
+import statistics
 
 from . import build, instructions, machine, peers, report, rounds
 from .errors import UsageError, parse_names, positive
@@ -77,6 +78,18 @@ def measure(subjects, cases, count, options):
     return figures
 
 
+def routing_lines(figures):
+    """What the runtime adds to the arenas, round by round."""
+    by_key = {(figure.case, figure.allocator): figure.rounds for figure in figures}
+    lines = []
+    for case in SERIAL_CASES:
+        ours, loop = (by_key.get((case, name)) for name in ("hearth", "hearth-loop"))
+        if ours and loop:
+            added = statistics.median(one - other for one, other in zip(ours, loop))
+            lines.append(f"{case}: routing adds {added:.0f} ns per node")
+    return lines
+
+
 def efficiency_lines(figures, cores):
     """Spinning kernels: the work of one core over what the cores that were used could do."""
     spin = {figure.threads: figure for figure in figures if figure.case == "spin"}
@@ -84,6 +97,8 @@ def efficiency_lines(figures, cores):
         return []
     lines = []
     for threads, figure in spin.items():
+        if threads == 1:
+            continue
         # Round by round: the work is measured once in each.
         ratios = sorted(one / (many * min(threads, cores))
                         for one, many in zip(spin[1].rounds, figure.rounds))
@@ -106,5 +121,6 @@ def run(arguments):
     figures.sort(key=lambda f: (CASES.index(f.case), f.threads, f.bytes, order[f.allocator]))
     report.publish(NAME, arguments, figures, NAMES, machine.describe())
     if not arguments.json:
-        print("\n".join(["", *efficiency_lines(figures, len(os.sched_getaffinity(0)))]))
+        cores = len(os.sched_getaffinity(0))
+        print("\n".join(["", *routing_lines(figures), *efficiency_lines(figures, cores)]))
     return 0
