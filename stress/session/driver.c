@@ -5,8 +5,6 @@
 #include "inputs.h"
 
 #include <hearth/context.h>
-#include <hearth/exec.h>
-#include <hearth/service.h>
 #include <hearth/session.h>
 #include <hearth/status.h>
 
@@ -31,67 +29,6 @@ struct call {
     pthread_cond_t ended;
     bool is_ended; /* guarded by `lock` */
 };
-
-static void see_event(void *user, const struct hearth_event *event)
-{
-    struct place_events *events = user;
-    if (event->kind == HEARTH_EVENT_NODE_BEGIN)
-        (void)atomic_fetch_add_explicit(&events->begins, 1, memory_order_relaxed);
-    else if (event->kind == HEARTH_EVENT_NODE_END)
-        (void)atomic_fetch_add_explicit(&events->ends, 1, memory_order_relaxed);
-    if (event->size != sizeof *event || event->execution_peak_bytes >> 40 != 0 ||
-        event->io_peak_bytes >> 40 != 0 || event->execution_live_bytes >> 40 != 0 ||
-        event->io_live_bytes >> 40 != 0)
-        stress_violation("an event has impossible figures");
-}
-
-static void open_place(struct driver *self, struct place *place)
-{
-    struct hearth_context_options options = HEARTH_CONTEXT_OPTIONS_INIT;
-    place->graph = self->world->graphs[stress_next(&self->random) % WORLD_GRAPHS];
-    place->kind = (enum place_kind)(stress_next(&self->random) % PLACE_KINDS);
-    place->handler = (struct hearth_event_handler){see_event, &place->events};
-    options.plan = place->graph->plan;
-    if (place->kind == PLACE_EVENTS)
-        options.events = &place->handler;
-    if (place->kind == PLACE_FOREIGN)
-        options.flags = HEARTH_CONTEXT_FOREIGN;
-    if (place->kind == PLACE_OWN) {
-        stress_must(hearth_exec_create(NULL, &place->own), "arena");
-        options.execution = hearth_exec_allocator(place->own);
-        options.arena = hearth_service_io(self->world->service);
-    }
-    stress_must(hearth_context_create(&options, &place->context), "context");
-    for (uint32_t i = 0; i < GRAPH_DECLARED_MOST; i++) {
-        place->memory[i] = malloc(VALUE_BYTES_MOST);
-        if (place->memory[i] == NULL)
-            abort();
-    }
-}
-
-void place_free(struct place *place)
-{
-    for (uint32_t i = 0; i < GRAPH_DECLARED_MOST; i++)
-        free(place->memory[i]);
-}
-
-/* Its arena is the driver's own, and ends with it. */
-static void leave_place(struct driver *self, struct place *place)
-{
-    if (place->kind == PLACE_OWN || stress_next(&self->random) % 2 == 0)
-        outputs_clear(place);
-    bool bound = false;
-    for (uint32_t i = 0; i < GRAPH_DECLARED_MOST; i++)
-        bound |= place->bound[i] != NULL;
-    if (bound) /* a bound output is not among the values before the run */
-        outputs_clear(place);
-    if (place->own == NULL)
-        return;
-    enum hearth_status status = hearth_exec_destroy(place->own);
-    if (status != HEARTH_OK)
-        stress_violation("the arena of a cleared context was answered %s",
-                         hearth_status_name(status));
-}
 
 static void run_call(void *argument)
 {
@@ -267,10 +204,7 @@ static void choose_way(struct driver *self, struct call *call)
 {
     uint64_t draw = stress_next(&self->random);
     call->serial = call->place->kind == PLACE_OWN || draw % 4 == 0;
-    call->executor =
-        (draw >> 4) % 2 == 0
-            ? self->world->executor
-            : crooked_executor((enum crooked_mode)((draw >> 8) % CROOKED_MODES), EXECUTOR_THREADS);
+    call->executor = some_executor(self, draw >> 4);
     if (call->place->kind != PLACE_OWN && (draw >> 16) % 4 == 0)
         run_elsewhere(call, (draw >> 20) % 2 == 0);
     else
@@ -301,6 +235,25 @@ static void prefill(struct driver *self, struct hearth_session *session, uint64_
         stress_violation("%zu threads were filled", threads);
 }
 
+/* A session for one run, which ends with calls of the executor still to come, while others go on. */
+static struct hearth_session *short_session(struct driver *self, const struct graph *graph)
+{
+    struct hearth_session_options options = HEARTH_SESSION_OPTIONS_INIT;
+    struct hearth_session *session = NULL;
+    options.plan = graph->plan;
+    options.service = self->world->service;
+    stress_must(hearth_session_create(&options, &session), "session");
+    self->run.session = session;
+    return session;
+}
+
+static void end_session(struct hearth_session *session)
+{
+    enum hearth_status status = hearth_session_destroy(session);
+    if (status != HEARTH_OK)
+        stress_violation("the end of a session was answered %s", hearth_status_name(status));
+}
+
 static void one_run(struct driver *self, struct place *place)
 {
     struct call call = {.driver = self, .place = place, .stats = HEARTH_RUN_STATS_INIT};
@@ -319,9 +272,12 @@ static void one_run(struct driver *self, struct place *place)
         outputs_clear(place);
         return;
     }
+    struct hearth_session *own = draw % 8 == 1 ? short_session(self, place->graph) : NULL;
     choose_way(self, &call);
     self->runs++;
     check_run(&call);
+    self->run.session = some_session(self, place->graph);
+    end_session(own);
     if (call.status == HEARTH_OK)
         outputs_use(self, place);
     if (call.status != HEARTH_OK || stress_next(&self->random) % 8 == 0)
@@ -331,29 +287,19 @@ static void one_run(struct driver *self, struct place *place)
 void driver_work(struct driver *self)
 {
     for (uint32_t i = 0; i < DRIVER_PLACES; i++)
-        open_place(self, &self->places[i]);
+        place_open(self, &self->places[i]);
     for (uint32_t i = 0; i < GRAPH_INITIAL_MOST; i++) {
         self->inputs[i] = malloc(VALUE_BYTES_MOST);
         if (self->inputs[i] == NULL)
             abort();
     }
-    for (uint64_t i = 0; i < self->rounds && stress_goes_on(self->world->options, 0, 1); i++)
-        one_run(self, &self->places[stress_next(&self->random) % DRIVER_PLACES]);
-    for (uint32_t i = 0; i < DRIVER_PLACES; i++)
-        leave_place(self, &self->places[i]);
-}
-
-void place_count(const struct place *place, size_t *bytes, size_t *capacity)
-{
-    const char *names[GRAPH_VALUES_MOST];
-    size_t count = 0;
-    stress_must(hearth_context_names(place->context, names, GRAPH_VALUES_MOST, &count), "names");
-    for (size_t i = 0; i < count; i++) {
-        const struct hearth_tensor *tensor = NULL;
-        stress_must(hearth_context_get(place->context, names[i], &tensor), "get");
-        if (hearth_tensor_allocator(tensor) == NULL)
-            continue;
-        *bytes += hearth_tensor_size(tensor);
-        *capacity += hearth_tensor_capacity(tensor);
+    for (uint64_t i = 0; i < self->rounds && stress_goes_on(self->world->options, 0, 1); i++) {
+        uint64_t draw = stress_next(&self->random);
+        struct place *place = &self->places[draw % DRIVER_PLACES];
+        if ((draw >> 8) % 16 == 0)
+            place_renew(self, place);
+        one_run(self, place);
     }
+    for (uint32_t i = 0; i < DRIVER_PLACES; i++)
+        place_leave(self, &self->places[i]);
 }

@@ -76,6 +76,13 @@ struct world {
 /* Make rounds of runs until they are over. The contexts stay. */
 void driver_work(struct driver *self);
 
+/* Make a context of some kind; end it and make another. */
+void place_open(struct driver *self, struct place *place);
+void place_renew(struct driver *self, struct place *place);
+
+/* What may stay in it stays. On the driver's thread. */
+void place_leave(struct driver *self, struct place *place);
+
 /* Bytes and capacity of the service's storage in a context, while nobody uses it. */
 void place_count(const struct place *place, size_t *bytes, size_t *capacity);
 
