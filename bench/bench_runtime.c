@@ -80,7 +80,7 @@ static void check_cases(const char *list)
 
 static const struct bench_runtime_subject *find_subject(const char *name)
 {
-    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
+    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
         if (strcmp(subjects[i]->name, name) == 0) {
             return subjects[i];
         }

@@ -20,8 +20,8 @@ extern const struct bench_runtime_subject bench_runtime_hearth;
 extern const struct bench_runtime_subject bench_runtime_arena_loop;
 extern const struct bench_runtime_subject bench_runtime_malloc_loop;
 
-/** Hearth on a pool of `threads`, 0: serially; each kernel does `work` rounds of work. */
-void *bench_runtime_open_on(const char *form, size_t nodes, unsigned threads, size_t work);
+/** Hearth on a pool of `threads`, 0: serially; each kernel does so many rounds of work. */
+void *bench_runtime_open_on(const char *form, size_t nodes, unsigned threads, size_t rounds);
 void bench_runtime_run_on(void *opened, size_t count);
 
 /** Rounds of work that take so many nanoseconds on an undisturbed core. */

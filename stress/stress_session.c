@@ -244,7 +244,7 @@ static void spray_heap(void)
 
 static void end_world(struct world *world, uint64_t *random)
 {
-    uint32_t order[ENDINGS];
+    uint32_t order[ENDINGS] = {0};
     for (uint32_t i = 0; i < ENDINGS; i++) {
         uint32_t place = (uint32_t)(stress_next(random) % (i + 1));
         order[i] = order[place];

@@ -14,7 +14,8 @@ struct bay_lease {
     const void *tag; /* whose it is */
 };
 
-void bay_open(unsigned threads, uint64_t seed);
+/* Start so many consumers. */
+void bay_open(unsigned count, uint64_t seed);
 
 /* Check a lease and leave it there, or release another one where it is full. */
 void bay_put(const struct bay_lease *lease);

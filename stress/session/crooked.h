@@ -19,12 +19,12 @@ enum crooked_mode {
     CROOKED_MODES
 };
 
-/* Start the threads, which serve all modes; and end them, after all calls. */
-void crooked_open(unsigned threads, uint64_t seed);
+/* Start so many threads, which serve all modes; and end them, after all calls. */
+void crooked_open(unsigned count, uint64_t seed);
 void crooked_close(void);
 
 /* An executor that says it has so many threads. */
-struct hearth_executor crooked_executor(enum crooked_mode mode, uint32_t threads);
+struct hearth_executor crooked_executor(enum crooked_mode mode, uint32_t count);
 
 /* Call fn(arg) soon, on one of the threads. */
 void crooked_call(void (*fn)(void *arg), void *arg);

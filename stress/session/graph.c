@@ -173,7 +173,7 @@ static void add_node(struct hearth_plan_builder *builder, struct graph_node *nod
 /* The nodes are added in any order. */
 static void add_nodes(struct hearth_plan_builder *builder, struct graph *graph, uint64_t *random)
 {
-    uint32_t order[GRAPH_NODES_MOST];
+    uint32_t order[GRAPH_NODES_MOST] = {0};
     for (uint32_t i = 0; i < graph->node_count; i++) {
         uint32_t place = below(random, i + 1);
         order[i] = order[place];

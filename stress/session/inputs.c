@@ -114,7 +114,7 @@ bool inputs_give(struct driver *self, struct place *place)
     self->run_address = &self->run;
     if (!worked(self,
                 hearth_context_borrow(place->context, graph->values[0].name, &self->run_address,
-                                      sizeof self->run_address, HEARTH_DTYPE_UINT64, &one),
+                                      sizeof(struct run *), HEARTH_DTYPE_UINT64, &one),
                 "borrowing the run"))
         return false;
     for (uint32_t value = 1; value < graph->initial_count; value++)
