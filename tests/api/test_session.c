@@ -318,3 +318,43 @@ Test(session, a_context_may_change_threads)
     on_thread(run_here, NULL);
     run_close(&run);
 }
+
+/* Each acquire of a cold run fails in turn: the run answers, and nothing stays behind. */
+Test(session, every_acquire_may_fail)
+{
+    struct hearth_service_options options = SERVICE_OPTIONS(.age_ms = HEARTH_AGE_NEVER);
+    struct hearth_backing *failing = NULL;
+    struct bank bank;
+    bank_open(&bank);
+    EXPECT(HEARTH_OK, hearth_backing_create_failing(bank.backing, &failing));
+    options.exec_backing = options.io_backing = failing;
+    run_open_with(&run, three_nodes(), options, CONTEXT_OPTIONS(.flags = 0));
+    lend_ramp(run.context, "x");
+    unsigned refused = 0;
+    for (enum hearth_status status = HEARTH_NO_MEMORY; status != HEARTH_OK; refused++) {
+        EXPECT(HEARTH_OK, hearth_context_remove(run.context, "x"));
+        EXPECT(HEARTH_OK, hearth_context_clear(run.context));
+        lend_ramp(run.context, "x");
+        EXPECT(HEARTH_OK, hearth_service_trim(run.rig.service, HEARTH_UNBOUNDED, 0, NULL));
+        EXPECT_SIZE(0, bank_bytes(&bank));
+        EXPECT(HEARTH_OK, hearth_backing_fail(failing, refused + 1, 1000));
+        status = hearth_session_run(run.session, run.context, NULL);
+        EXPECT(HEARTH_OK, hearth_backing_fail(failing, 0, 0));
+        if (status == HEARTH_OK)
+            break;
+        EXPECT(HEARTH_NO_MEMORY, status);
+        expect_names(run.context, "x");
+        EXPECT_SIZE(0, hearth_service_live_bytes(run.rig.service));
+        cr_assert_gt(strlen(hearth_session_error(run.context)), 0);
+    }
+    cr_assert_geq(refused, 5); /* two intermediates, two outputs, the larger workspace */
+    expect_names(run.context, "x y z");
+    EXPECT(HEARTH_OK, hearth_context_destroy(run.context));
+    EXPECT(HEARTH_OK, hearth_session_destroy(run.session));
+    hearth_plan_unref(run.plan);
+    hearth_service_unref(run.rig.service);
+    EXPECT_SIZE(0, bank_bytes(&bank));
+    hearth_backing_unref(failing);
+    bank_close(&bank);
+    bank_close(&run.rig.bank);
+}
