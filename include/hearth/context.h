@@ -3,7 +3,9 @@
  * @file context.h
  * Contexts: the values of one run at a time, by name.
  *
- * Before a run a context receives inputs and bound outputs, afterwards it has the declared outputs.
+ * Before a run a context receives inputs and bound outputs, afterwards it has the declared outputs. On a
+ * context that a run or an export uses, and on the one that a kernel got, these calls answer BUSY (counts:
+ * 0).
  *
  * Experimental until 1.0: names, structs and values may change in any version. In libhearth-runtime.
  */

@@ -149,9 +149,9 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_context_body(struct hearth_context *context, size_t index, struct hearth_context **body);
 
 /** Route a declared output of a body to an output slot of the node: the body writes it straight
- *  where the slot's role wants it, and the kernel moves it there with hearth_context_take() and
- *  hearth_context_put_output(). Bound storage of the slot is then filled by a counted copy. Holds until
- *  the kernel returns. Returns INVALID, BUSY. */
+ *  where the slot's role wants it, bound storage included, and the kernel moves it there with
+ *  hearth_context_take() and hearth_context_put_output(). Holds until the kernel returns. Returns
+ *  INVALID, BUSY (the body runs). */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_context_route_output(struct hearth_context *body, const char *name, size_t slot);
 
@@ -163,7 +163,9 @@ hearth_context_lend(struct hearth_context *body, const char *name,
                     const struct hearth_tensor *tensor);
 
 /** Run a body once, serially, on this thread. Its declared outputs are values of `body` afterwards;
- *  its inputs are gone unless lent. Returns as hearth_session_run(). */
+ *  its inputs are gone unless lent. What was taken from a body before counts in the run's peaks until it
+ *  is given to a body or an output, until the next run of a body, or until the kernel returns. Bodies
+ *  nest at most HEARTH_CHILD_DEPTH_MAX deep. Returns as hearth_session_run(). */
 HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_context_run_body(struct hearth_context *body);
 
 HEARTH_END_DECLS

@@ -20,10 +20,11 @@
  *                                   I/O arena: no copy
  *
  * Names are NUL-terminated UTF-8, copied when a plan is built; the empty name is an optional slot
- * that is not used. Payload copies made by the runtime are counted, each of them; there are four
+ * that is not used. Payload copies made by the runtime are counted, each of them; there are five
  * causes: an input staged from the caller's bytes, a borrowed value that became an intermediate or
- * an output, an old-style kernel's output that `take` could not move, and an output put from
- * another allocator than its role's that `take` could not move. hearth_io_take() moves execution
+ * an output, an old-style kernel's output that `take` could not move, an output put from another
+ * allocator than its role's that `take` could not move, and a finished tensor put into an output that
+ * is bound to other storage. hearth_io_take() moves execution
  * storage to the I/O arena; in the other direction there is only the copy.
  *
  * A context, plan, session and service may be ended in any order: exported outputs stay valid.

@@ -44,8 +44,11 @@ struct hearth_session;
     X(body_runs, "count", "runs of bodies")                                                        \
     X(backing_acquires, "count", "storage obtained from the service's backings in the time")       \
     X(backing_releases, "count", "storage given back to them in the time")                         \
-    X(execution_peak_bytes, "bytes", "largest logical bytes of the run in execution arenas")       \
-    X(io_peak_bytes, "bytes", "largest logical bytes of the run in the I/O arena")                 \
+    X(execution_peak_bytes, "bytes",                                                               \
+      "largest logical bytes of values and workspaces that the run made with the execution role, " \
+      "as asked")                                                                                  \
+    X(io_peak_bytes, "bytes",                                                                      \
+      "largest logical bytes of values that the run made with the I/O role, bound ones included")  \
     X(elapsed_ns, "nanoseconds", "time the run took")
 
 /** The figures of one run. Peaks are exact for a serial run; in a parallel run within the sizes of

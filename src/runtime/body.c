@@ -10,8 +10,10 @@
 /* The body's context if `context` is one and the kernel may touch it. */
 static struct hearth__holder *body_of(struct hearth_context *context)
 {
-    return context != NULL && context->kind == HEARTH__CONTEXT_BODY ? hearth__holder_of(context)
-                                                                    : NULL;
+    if (context == NULL || context->kind != HEARTH__CONTEXT_BODY)
+        return NULL;
+    struct hearth__holder *body = hearth__holder_of(context);
+    return body->frame == NULL ? NULL : body; /* kept after the kernel returned */
 }
 
 enum hearth_status hearth_context_body(struct hearth_context *context, size_t index,
@@ -51,6 +53,7 @@ void hearth__bodies_return(struct hearth__frame *frame)
         hearth__holder_clear(holder);
         hearth__tally_add(&frame->tally, &holder->between);
         memset(&holder->between, 0, sizeof(holder->between));
+        hearth__holder_forget_routes(holder);
         holder->frame = NULL;
         holder->error[0] = '\0';
         hearth__session_return_body(frame->run->session, holder);
@@ -71,8 +74,17 @@ enum hearth_status hearth_context_route_output(struct hearth_context *context, c
         return HEARTH_INVALID;
     if (hearth__load_relaxed(&body->busy) != 0)
         return HEARTH_BUSY;
+    if (body->values[number].bound) /* to where it was routed before */
+        (void)hearth__value_drop(body, &body->values[number]);
     body->routes[body->plan->values[number].output_index] = (uint32_t)slot;
     return HEARTH_OK;
+}
+
+static void note_depth(struct hearth__gauge *gauge, uint32_t depth)
+{
+    uint32_t deepest = hearth__load_relaxed(&gauge->deepest);
+    while (depth > deepest && !hearth__cas_weak_relaxed(&gauge->deepest, &deepest, depth))
+        ;
 }
 
 enum hearth_status hearth_context_run_body(struct hearth_context *context)
@@ -96,6 +108,8 @@ enum hearth_status hearth_context_run_body(struct hearth_context *context)
         .depth = frame->run->depth + 1,
         .flags = frame->run->flags,
     };
+    hearth__adrift_settle(frame);
+    note_depth(run.gauge, run.depth);
     hearth__store_relaxed(&body->busy, 1);
     enum hearth_status status = hearth__run_serially(&run);
     hearth__store_relaxed(&body->busy, 0);

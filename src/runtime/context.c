@@ -58,6 +58,8 @@ static enum hearth_status open_holder(const struct hearth_context *context,
     if (!hearth__is_holder(context))
         return HEARTH_BUSY;
     *holder = hearth__holder_of((struct hearth_context *)(uintptr_t)context);
+    if (context->kind == HEARTH__CONTEXT_BODY && (*holder)->frame == NULL)
+        return HEARTH_INVALID; /* kept after the kernel returned */
     return hearth__load_relaxed(&(*holder)->busy) != 0 ? HEARTH_BUSY : HEARTH_OK;
 }
 
@@ -106,10 +108,16 @@ static void count_in(struct hearth__holder *holder, struct hearth__value *value)
 {
     if (holder->frame == NULL || hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_BORROWED)
         return;
-    value->domain = HEARTH__DOMAIN_EXECUTION;
+    struct hearth__run *run = holder->frame->run;
+    struct hearth_allocator *allocator = hearth_tensor_allocator(&value->tensor);
+    enum hearth__domain domain =
+        allocator != NULL && allocator == run->io && allocator != holder->frame->execution
+            ? HEARTH__DOMAIN_IO
+            : HEARTH__DOMAIN_EXECUTION;
+    value->domain = (unsigned char)domain;
     value->counted = hearth_tensor_size(&value->tensor);
-    hearth__adrift_land(holder->frame, HEARTH__DOMAIN_EXECUTION, value->counted);
-    hearth__gauge_add(holder->frame->run->gauge, HEARTH__DOMAIN_EXECUTION, value->counted);
+    hearth__adrift_land(holder->frame, domain, value->counted);
+    hearth__gauge_add(run->gauge, domain, value->counted);
 }
 
 static enum hearth_status give(struct hearth_context *context, const char *name,
@@ -120,7 +128,8 @@ static enum hearth_status give(struct hearth_context *context, const char *name,
     enum hearth_status status = open_value(context, name, &holder, &value);
     if (status != HEARTH_OK)
         return status;
-    if (hearth_tensor_owner(tensor) == HEARTH_OWNER_NONE)
+    enum hearth_owner owner = hearth_tensor_owner(tensor);
+    if (owner < HEARTH_OWNER_INLINE || owner > HEARTH_OWNER_BORROWED)
         return HEARTH_INVALID;
     if (!replace && has_value(value))
         return HEARTH_BUSY;
@@ -249,7 +258,8 @@ enum hearth_status hearth_context_borrow(struct hearth_context *context, const c
 enum hearth_status hearth_context_lend(struct hearth_context *body, const char *name,
                                        const struct hearth_tensor *tensor)
 {
-    if (hearth_tensor_owner(tensor) == HEARTH_OWNER_NONE)
+    if (body == NULL || body->kind != HEARTH__CONTEXT_BODY ||
+        hearth_tensor_owner(tensor) == HEARTH_OWNER_NONE)
         return HEARTH_INVALID;
     struct hearth_tensor lent = HEARTH_TENSOR_INIT;
     enum hearth_status status =
@@ -306,7 +316,8 @@ enum hearth_status hearth_context_bind_output(struct hearth_context *context, co
         hearth_tensor_owner(tensor) == HEARTH_OWNER_NONE)
         return HEARTH_INVALID;
     uint32_t number = hearth__names_find(&holder->plan->names, name);
-    if (number == HEARTH__NO_NAME || !holder->plan->values[number].is_output)
+    if (number == HEARTH__NO_NAME || !holder->plan->values[number].is_output ||
+        holder->plan->values[number].is_input)
         return HEARTH_INVALID;
     if (hearth_handle_holds_lease(&tensor->handle))
         return HEARTH_LEASED;

@@ -39,7 +39,10 @@ struct hearth__value {
     uint32_t thread;             /* that made it */
     unsigned char domain;        /* enum hearth__domain */
     bool bound;                  /* its storage goes back to the binding */
-    const void *placed; /* data that is where the slot wants it; another was not looked at */
+    /* The storage that is where the slot wants it; another was not looked at. */
+    const void *placed;
+    uint64_t placed_generation;
+    uint32_t placed_owner;
 };
 
 /* Figures that one thread collects while it runs nodes; names as in HEARTH_RUN_STATS_MAP. */
@@ -93,8 +96,11 @@ enum hearth_status hearth__holder_create(enum hearth__context_kind kind, struct 
 /* Clears and frees it. */
 void hearth__holder_destroy(struct hearth__holder *holder);
 
-/* Every value and binding goes; for a body also its routes. */
+/* Every value and binding goes. */
 void hearth__holder_clear(struct hearth__holder *holder);
+
+/* A body's: where its outputs go. */
+void hearth__holder_forget_routes(struct hearth__holder *holder);
 
 /* The value of a name, which need not have one; NULL: an unknown name. */
 struct hearth__value *hearth__holder_find(const struct hearth__holder *holder, const char *name);
@@ -107,8 +113,15 @@ struct hearth__value *hearth__holder_next(const struct hearth__holder *holder, s
  * is one. Returns as hearth_tensor_reset(). */
 enum hearth_status hearth__value_drop(struct hearth__holder *holder, struct hearth__value *value);
 
+/* The binding of a bound value; NULL: there is none any more. */
+struct hearth_tensor *hearth__value_binding(const struct hearth__holder *holder,
+                                            const struct hearth__value *value);
+
 /* The I/O arena of exports; NULL. */
 struct hearth_io *hearth__holder_arena(const struct hearth__holder *holder);
+
+/* The allocator of intermediates, as far as it is known outside of nodes; NULL. */
+struct hearth_allocator *hearth__holder_execution(const struct hearth__holder *holder);
 
 /* The allocator of staged inputs; NULL: inline. */
 struct hearth_allocator *hearth__holder_io(const struct hearth__holder *holder);

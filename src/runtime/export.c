@@ -44,6 +44,42 @@ static enum hearth_status export_tensor(struct hearth__holder *holder, struct he
     return status;
 }
 
+/* From a value to a lease; an event handler that is told finds the context in use. */
+static enum hearth_status export_value(struct hearth__holder *holder, const char *name,
+                                       struct hearth_lease *lease, struct hearth_tensor *tensor)
+{
+    struct hearth__value *value = hearth__holder_find(holder, name);
+    struct hearth_io *arena = hearth__holder_arena(holder);
+    if (value == NULL || arena == NULL || hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_NONE)
+        return HEARTH_INVALID;
+    struct hearth_tensor view = HEARTH_TENSOR_INIT;
+    view.shape = value->tensor.shape;
+    view.dtype = value->tensor.dtype;
+    view.size = hearth_tensor_size(&value->tensor);
+    view.capacity = view.size;
+    view.owner = HEARTH_OWNER_BORROWED;
+    enum hearth_status status = export_tensor(holder, arena, name, &value->tensor, lease);
+    if (status != HEARTH_OK)
+        return status;
+    value->bound = false; /* what left is not written again */
+    view.data = hearth_lease_data(*lease);
+    if (tensor != NULL)
+        *tensor = view;
+    hearth__event_between(holder, HEARTH_EVENT_EXPORTED, name, view.size);
+    return HEARTH_OK;
+}
+
+static bool enter(struct hearth__holder *holder)
+{
+    uint32_t idle = 0;
+    return hearth__cas_acq_rel(&holder->busy, &idle, 1);
+}
+
+static void leave(struct hearth__holder *holder)
+{
+    hearth__store_release(&holder->busy, 0);
+}
+
 enum hearth_status hearth_context_export(struct hearth_context *context, const char *name,
                                          struct hearth_lease *lease, struct hearth_tensor *tensor)
 {
@@ -51,25 +87,13 @@ enum hearth_status hearth_context_export(struct hearth_context *context, const c
         return HEARTH_INVALID;
     if (context->kind != HEARTH__CONTEXT_USER)
         return HEARTH_BUSY;
-    struct hearth__holder *holder = hearth__holder_of(context);
-    if (hearth__load_relaxed(&holder->busy) != 0)
-        return HEARTH_BUSY;
-    struct hearth__value *value = hearth__holder_find(holder, name);
-    struct hearth_io *arena = hearth__holder_arena(holder);
-    if (value == NULL || arena == NULL || hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_NONE)
-        return HEARTH_INVALID;
     if (tensor != NULL && hearth_tensor_owner(tensor) != HEARTH_OWNER_NONE)
         return HEARTH_BUSY;
-    const struct hearth_shape shape = *hearth_tensor_shape(&value->tensor);
-    enum hearth_dtype dtype = hearth_tensor_dtype(&value->tensor);
-    size_t bytes = hearth_tensor_size(&value->tensor);
-    enum hearth_status status = export_tensor(holder, arena, name, &value->tensor, lease);
-    if (status != HEARTH_OK)
-        return status;
-    value->bound = false; /* what left is not written again */
-    hearth__event_between(holder, HEARTH_EVENT_EXPORTED, name, bytes);
-    if (tensor != NULL)
-        status = hearth_tensor_borrow(hearth_lease_data(*lease), bytes, dtype, &shape, tensor);
+    struct hearth__holder *holder = hearth__holder_of(context);
+    if (!enter(holder))
+        return HEARTH_BUSY;
+    enum hearth_status status = export_value(holder, name, lease, tensor);
+    leave(holder);
     return status;
 }
 
@@ -88,6 +112,7 @@ static enum hearth_status lease_value(struct hearth__holder *holder, struct hear
         return status;
     value->bound = false;
     struct hearth_handle handle = HEARTH_HANDLE_INIT;
+    /* Neither can fail: the lease is held, and shape and size were a tensor's. */
     status = hearth_handle_from_lease(lease, &handle);
     return status == HEARTH_OK ? hearth_tensor_from_handle(&handle, dtype, &shape, tensor) : status;
 }
@@ -107,30 +132,6 @@ static bool is_borrowed(const struct hearth__value *value)
     return hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_BORROWED;
 }
 
-/* Copies of all borrowed outputs, or of none. */
-static enum hearth_status copy_all_borrowed(struct hearth__holder *holder, struct hearth_io *arena)
-{
-    size_t count = holder->plan->output_count;
-    struct hearth_tensor *copies = calloc(count, sizeof(*copies));
-    if (copies == NULL)
-        return HEARTH_NO_MEMORY;
-    enum hearth_status status = HEARTH_OK;
-    for (size_t i = 0; i < count && status == HEARTH_OK; i++)
-        if (is_borrowed(output_of(holder, i)))
-            status = make_copy(arena, &output_of(holder, i)->tensor, &copies[i]);
-    for (size_t i = 0; i < count; i++) {
-        if (status != HEARTH_OK) {
-            (void)hearth_tensor_reset(&copies[i]);
-        } else if (is_borrowed(output_of(holder, i))) {
-            tell_copy(holder, output_name(holder, i), hearth_tensor_size(&copies[i]));
-            output_of(holder, i)->bound = false;
-            (void)hearth_tensor_move(&output_of(holder, i)->tensor, &copies[i]);
-        }
-    }
-    free(copies);
-    return status;
-}
-
 /* Whether an export of the value cannot fail. */
 static bool is_ready(const struct hearth__value *value, struct hearth_io *arena)
 {
@@ -138,23 +139,78 @@ static bool is_ready(const struct hearth__value *value, struct hearth_io *arena)
            hearth_tensor_allocator(&value->tensor) == hearth_io_allocator(arena);
 }
 
+/* Whether it can succeed at all. */
+static bool is_possible(const struct hearth__value *value, struct hearth_io *arena)
+{
+    if (hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_HANDLE || is_ready(value, arena))
+        return hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_NONE;
+    struct hearth_allocator *owner = hearth_buf_owner(hearth_handle_buf(&value->tensor.handle));
+    return owner == hearth_io_allocator(arena) || hearth_io_can_take(arena, hearth_exec_of(owner));
+}
+
+/* Copies of all borrowed outputs beside them, or of none. */
+static enum hearth_status copy_borrowed(const struct hearth__holder *holder,
+                                        struct hearth_io *arena, struct hearth_tensor *copies)
+{
+    enum hearth_status status = HEARTH_OK;
+    size_t count = holder->plan->output_count;
+    for (size_t i = 0; i < count && status == HEARTH_OK; i++)
+        if (is_borrowed(output_of(holder, i)))
+            status = make_copy(arena, &output_of(holder, i)->tensor, &copies[i]);
+    return status;
+}
+
+/* Storage that changes arena: what was done stays done, as nothing leads back. */
+static enum hearth_status lease_others(struct hearth__holder *holder, struct hearth_io *arena)
+{
+    enum hearth_status status = HEARTH_OK;
+    for (size_t i = 0; i < holder->plan->output_count && status == HEARTH_OK; i++) {
+        struct hearth__value *value = output_of(holder, i);
+        if (!is_borrowed(value) && !is_ready(value, arena))
+            status = lease_value(holder, arena, output_name(holder, i), value);
+    }
+    return status;
+}
+
+/* The copies take the place of what they were made from. */
+static void use_copies(struct hearth__holder *holder, struct hearth_tensor *copies)
+{
+    for (size_t i = 0; i < holder->plan->output_count; i++) {
+        struct hearth__value *value = output_of(holder, i);
+        if (!is_borrowed(value))
+            continue;
+        tell_copy(holder, output_name(holder, i), hearth_tensor_size(&copies[i]));
+        value->bound = false;
+        (void)hearth_tensor_move(&value->tensor, &copies[i]);
+    }
+}
+
 /* Bring all outputs to where exporting them cannot fail. */
 static enum hearth_status prepare_outputs(struct hearth__holder *holder)
 {
     struct hearth_io *arena = hearth__holder_arena(holder);
     size_t count = holder->plan->output_count;
+    if (arena == NULL && count != 0)
+        return HEARTH_INVALID;
     bool borrowed = false;
     for (size_t i = 0; i < count; i++) {
-        if (hearth_tensor_owner(&output_of(holder, i)->tensor) == HEARTH_OWNER_NONE)
+        if (!is_possible(output_of(holder, i), arena))
             return HEARTH_INVALID;
         borrowed |= is_borrowed(output_of(holder, i));
     }
-    if (arena == NULL && count != 0)
-        return HEARTH_INVALID;
-    enum hearth_status status = borrowed ? copy_all_borrowed(holder, arena) : HEARTH_OK;
-    for (size_t i = 0; i < count && status == HEARTH_OK; i++)
-        if (!is_ready(output_of(holder, i), arena))
-            status = lease_value(holder, arena, output_name(holder, i), output_of(holder, i));
+    if (!borrowed)
+        return lease_others(holder, arena);
+    struct hearth_tensor *copies = calloc(count, sizeof(*copies));
+    if (copies == NULL)
+        return HEARTH_NO_MEMORY;
+    enum hearth_status status = copy_borrowed(holder, arena, copies);
+    if (status == HEARTH_OK)
+        status = lease_others(holder, arena);
+    if (status == HEARTH_OK)
+        use_copies(holder, copies);
+    for (size_t i = 0; i < count; i++)
+        (void)hearth_tensor_reset(&copies[i]);
+    free(copies);
     return status;
 }
 
@@ -169,10 +225,11 @@ enum hearth_status hearth_session_export_outputs(struct hearth_session *session,
     struct hearth__holder *holder = hearth__holder_of(context);
     if (holder->plan != session->plan || count != session->plan->output_count)
         return HEARTH_INVALID;
-    if (hearth__load_relaxed(&holder->busy) != 0)
+    if (!enter(holder))
         return HEARTH_BUSY;
     enum hearth_status status = prepare_outputs(holder);
     for (size_t i = 0; i < count && status == HEARTH_OK; i++)
-        status = hearth_context_export(context, output_name(holder, i), &leases[i], NULL);
+        status = export_value(holder, output_name(holder, i), &leases[i], NULL);
+    leave(holder);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames: what a node's kernel sees, and what is put in order when it returns. */
-#include "runtime/run.h"
+#include "runtime/slots.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static bool find_arena(struct hearth__frame *frame)
                                     : hearth_service_child_exec(run->service, run->depth, &arena);
     frame->execution = hearth_exec_allocator(arena);
     if (hearth__unlikely(status != HEARTH_OK))
-        hearth__run_fail(run, status, "node \"%s\" (%u): its thread has no execution arena: %s",
+        hearth__run_fail(run, status, "node \"%.60s\" (%u): its thread has no execution arena: %s",
                          frame->node->name, frame->index, hearth_status_name(status));
     return status == HEARTH_OK;
 }
@@ -115,9 +115,9 @@ struct hearth_allocator *hearth_context_execution_allocator(const struct hearth_
     const struct hearth__frame *frame = hearth__frame_of(context);
     if (frame != NULL)
         return frame->execution;
-    return context == NULL
-               ? NULL
-               : hearth__holder_of((struct hearth_context *)(uintptr_t)context)->execution;
+    return context == NULL ? NULL
+                           : hearth__holder_execution(
+                                 hearth__holder_of((struct hearth_context *)(uintptr_t)context));
 }
 
 struct hearth_allocator *hearth_context_io_allocator(const struct hearth_context *context)
@@ -158,11 +158,20 @@ enum hearth_status hearth_context_set_allocator(struct hearth_context *context,
 
 void hearth__adrift_land(struct hearth__frame *frame, enum hearth__domain domain, size_t bytes)
 {
-    size_t landed = bytes < frame->adrift[domain] ? bytes : frame->adrift[domain];
-    if (landed == 0)
+    if (frame->adrift[domain] < bytes)
+        domain = domain == HEARTH__DOMAIN_IO ? HEARTH__DOMAIN_EXECUTION : HEARTH__DOMAIN_IO;
+    if (frame->adrift[domain] < bytes)
         return;
-    frame->adrift[domain] -= landed;
-    hearth__gauge_sub(frame->run->gauge, domain, landed);
+    frame->adrift[domain] -= bytes;
+    hearth__gauge_sub(frame->run->gauge, domain, bytes);
+}
+
+void hearth__adrift_settle(struct hearth__frame *frame)
+{
+    for (int domain = HEARTH__DOMAIN_EXECUTION; domain <= HEARTH__DOMAIN_IO; domain++) {
+        hearth__gauge_sub(frame->run->gauge, (enum hearth__domain)domain, frame->adrift[domain]);
+        frame->adrift[domain] = 0;
+    }
 }
 
 /* After the kernel. */
@@ -178,31 +187,22 @@ static void check_outputs(struct hearth__frame *frame)
             continue;
         struct hearth__value *value = &run->holder->values[output->value];
         if (hearth__unlikely(hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_NONE)) {
-            hearth__run_fail(
-                run, HEARTH_INVALID, "node \"%s\" (%u) left its output \"%s\" without a value",
-                frame->node->name, frame->index, hearth__value_name(run, output->value));
+            hearth__run_fail(run, HEARTH_INVALID,
+                             "node \"%.60s\" (%u) left its output \"%.60s\" without a value",
+                             frame->node->name, frame->index,
+                             hearth__value_name(run, output->value));
             return;
         }
-        if (hearth__likely(hearth_tensor_data(&value->tensor) == value->placed) ||
-            (frame->node->flags & HEARTH_NODE_SLOT_AWARE) != 0)
-            continue;
         enum hearth_status status = hearth__slot_check(frame, slot);
         if (hearth__unlikely(status != HEARTH_OK)) {
             hearth__run_fail(
                 run, status,
-                "output \"%s\" of node \"%s\" (%u) could not be moved to its arena: %s",
+                "output \"%.60s\" of node \"%.60s\" (%u) could not be moved to its arena: %s",
                 hearth__value_name(run, output->value), frame->node->name, frame->index,
                 hearth_status_name(status));
             return;
         }
     }
-}
-
-/* What the kernel took from bodies and kept counts no more. */
-static void settle_adrift(struct hearth__frame *frame)
-{
-    for (int domain = HEARTH__DOMAIN_EXECUTION; domain <= HEARTH__DOMAIN_IO; domain++)
-        hearth__adrift_land(frame, (enum hearth__domain)domain, frame->adrift[domain]);
 }
 
 /* What a body of the kernel failed with last; "". */
@@ -219,10 +219,15 @@ static void kernel_failed(const struct hearth__frame *frame, enum hearth_status 
     const char *refused =
         frame->refused == HEARTH__NO_VALUE ? "" : hearth__value_name(frame->run, frame->refused);
     const char *body = body_error(frame);
-    hearth__run_fail(frame->run, status, "node \"%s\" (%u): its kernel answered %s%s%s%s%s%s",
+    if (*body != '\0') { /* the cause comes first: what is cut off is who called whom */
+        hearth__run_fail(frame->run, status, "%s; in a body of node \"%.60s\" (%u)", body,
+                         frame->node->name, frame->index);
+        return;
+    }
+    hearth__run_fail(frame->run, status, "node \"%.60s\" (%u): its kernel answered %s%s%.60s%s",
                      frame->node->name, frame->index, hearth_status_name(status),
                      *refused == '\0' ? "" : "; it was refused its output \"", refused,
-                     *refused == '\0' ? "" : "\"", *body == '\0' ? "" : "; in a body: ", body);
+                     *refused == '\0' ? "" : "\"");
 }
 
 static uint64_t count_step(struct hearth__gauge *gauge)
@@ -251,7 +256,7 @@ void hearth__frame_run(struct hearth__frame *frame, uint32_t index)
         kernel_failed(frame, status);
     if (hearth__unlikely(frame->bodies != NULL)) {
         hearth__bodies_return(frame);
-        settle_adrift(frame);
+        hearth__adrift_settle(frame);
     }
     free_temporaries(frame);
     if (hearth__likely(status == HEARTH_OK))

@@ -5,7 +5,7 @@
  */
 #include "runtime/context.h"
 
-#include "runtime/run.h"
+#include "runtime/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,8 @@ enum hearth_status hearth__holder_create(enum hearth__context_kind kind, struct 
         free_memory(holder);
         return HEARTH_NO_MEMORY;
     }
-    for (size_t i = 0; holder->routes != NULL && i < plan_outputs(holder); i++)
-        holder->routes[i] = HEARTH__NO_VALUE;
+    if (holder->routes != NULL)
+        hearth__holder_forget_routes(holder);
     hearth_plan_ref(plan);
     *made = holder;
     return HEARTH_OK;
@@ -79,11 +79,14 @@ void hearth__holder_clear(struct hearth__holder *holder)
     struct hearth__value *value;
     while ((value = hearth__holder_next(holder, &at, NULL)) != NULL)
         (void)hearth__value_drop(holder, value);
-    for (size_t i = 0; i < plan_outputs(holder); i++) {
+    for (size_t i = 0; i < plan_outputs(holder); i++)
         (void)hearth_tensor_reset(&holder->bindings[i]);
-        if (holder->routes != NULL)
-            holder->routes[i] = HEARTH__NO_VALUE;
-    }
+}
+
+void hearth__holder_forget_routes(struct hearth__holder *holder)
+{
+    for (size_t i = 0; i < plan_outputs(holder); i++)
+        holder->routes[i] = HEARTH__NO_VALUE;
 }
 
 struct hearth__value *hearth__holder_find(const struct hearth__holder *holder, const char *name)
@@ -121,22 +124,51 @@ enum hearth_status hearth__value_drop(struct hearth__holder *holder, struct hear
                           value->counted);
     value->domain = HEARTH__DOMAIN_NONE;
     value->counted = 0;
-    if (!value->bound)
-        return hearth_tensor_reset(&value->tensor);
+    struct hearth_tensor *binding = value->bound ? hearth__value_binding(holder, value) : NULL;
     value->bound = false;
+    /* What left through a lease meanwhile is not written again. */
+    if (binding == NULL || hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_NONE ||
+        hearth_tensor_owner(binding) != HEARTH_OWNER_NONE ||
+        hearth_handle_holds_lease(&value->tensor.handle))
+        return hearth_tensor_reset(&value->tensor);
+    return hearth_tensor_move(binding, &value->tensor);
+}
+
+struct hearth_tensor *hearth__value_binding(const struct hearth__holder *holder,
+                                            const struct hearth__value *value)
+{
     uint32_t output = holder->plan->values[value - holder->values].output_index;
-    return hearth_tensor_move(&holder->bindings[output], &value->tensor);
+    if (holder->routes == NULL)
+        return &holder->bindings[output];
+    return holder->routes[output] == HEARTH__NO_VALUE || holder->frame == NULL
+               ? NULL
+               : hearth__slot_binding(holder->frame, holder->routes[output]);
 }
 
 struct hearth_io *hearth__holder_arena(const struct hearth__holder *holder)
 {
+    if (holder->frame != NULL)
+        return holder->frame->run->arena;
     return holder->arena != NULL ? holder->arena : hearth_service_io(holder->service);
 }
 
 struct hearth_allocator *hearth__holder_io(const struct hearth__holder *holder)
 {
+    if (holder->frame != NULL)
+        return holder->frame->run->io;
     if (holder->io != NULL)
         return holder->io;
     struct hearth_io *arena = hearth__holder_arena(holder);
     return arena != NULL ? hearth_io_allocator(arena) : holder->execution;
+}
+
+struct hearth_allocator *hearth__holder_execution(const struct hearth__holder *holder)
+{
+    if (holder->frame == NULL)
+        return holder->execution;
+    struct hearth_exec *child = NULL;
+    const struct hearth__run *run = holder->frame->run;
+    if (hearth_service_child_exec(run->service, run->depth + 1, &child) != HEARTH_OK)
+        return NULL;
+    return hearth_exec_allocator(child);
 }

@@ -3,21 +3,25 @@
  * Bringing a finished tensor to where its output slot wants it: for kernels that make their outputs elsewhere.
  * Nothing to do where it is in place, take where execution storage has to leave, else one counted copy.
  */
-#include "runtime/run.h"
+#include "runtime/slots.h"
 
 #include <string.h>
 
-/* Whether storage of this allocator is an intermediate's in this run: the thread's arena, or a body's. */
-static bool is_execution(const struct hearth__frame *frame,
-                         const struct hearth_allocator *allocator)
+bool hearth__is_execution(const struct hearth__frame *frame,
+                          const struct hearth_allocator *allocator)
 {
     if (allocator == frame->execution)
         return true;
-    struct hearth_exec *child = NULL;
-    return frame->bodies != NULL && frame->run->service != NULL &&
-           hearth_service_child_exec(frame->run->service, frame->run->depth + 1, &child) ==
-               HEARTH_OK &&
-           allocator == hearth_exec_allocator(child);
+    if (frame->run->service == NULL)
+        return false;
+    uint32_t deepest = hearth__load_relaxed(&frame->run->gauge->deepest);
+    for (uint32_t depth = 0; depth <= deepest; depth++) {
+        struct hearth_exec *arena = NULL;
+        if (hearth_service_child_exec(frame->run->service, depth, &arena) == HEARTH_OK &&
+            allocator == hearth_exec_allocator(arena))
+            return true;
+    }
+    return false;
 }
 
 static bool in_place(const struct hearth__frame *frame, uint32_t slot,
@@ -38,7 +42,7 @@ static bool in_place(const struct hearth__frame *frame, uint32_t slot,
     if (wanted == NULL || allocator == wanted || (frame->run->flags & HEARTH_CONTEXT_FOREIGN) != 0)
         return true;
     if (hearth__slot_domain(frame, slot) == HEARTH__DOMAIN_EXECUTION)
-        return is_execution(frame, allocator);
+        return hearth__is_execution(frame, allocator);
     return hearth_handle_holds_lease(&tensor->handle); /* it left already, wherever it is from */
 }
 
@@ -48,7 +52,8 @@ static bool take(struct hearth__frame *frame, struct hearth_tensor *tensor)
     struct hearth_io *arena = frame->run->arena;
     struct hearth_exec *from = hearth_exec_of(hearth_tensor_allocator(tensor));
     if (arena == NULL || from == NULL || hearth_io_allocator(arena) != frame->run->io ||
-        !hearth_io_can_take(arena, from) || !is_execution(frame, hearth_tensor_allocator(tensor)))
+        !hearth_io_can_take(arena, from) ||
+        !hearth__is_execution(frame, hearth_tensor_allocator(tensor)))
         return false;
     struct hearth_buf *buf = NULL;
     struct hearth_handle handle = HEARTH_HANDLE_INIT;

@@ -31,8 +31,10 @@ struct prefill {
 static void touch(struct hearth_buf *buf)
 {
     volatile unsigned char *data = hearth_buf_data(buf);
-    for (size_t at = 0; at < hearth_buf_capacity(buf); at += 4096)
+    size_t capacity = hearth_buf_capacity(buf); /* not 0 */
+    for (size_t at = 0; at < capacity; at += 4096)
         data[at] = 0;
+    data[capacity - 1] = 0; /* it begins anywhere in a page */
 }
 
 /* Have them all out at the same time: then the arena has them all. */
@@ -181,8 +183,11 @@ enum hearth_status hearth_session_prefill(struct hearth_session *session,
                                           const struct hearth_executor *executor,
                                           uint64_t deadline_ns, size_t *threads)
 {
+    if (threads != NULL)
+        *threads = 0;
     if (session == NULL || session->service == NULL ||
-        (executor != NULL && (executor->size != sizeof(*executor) || executor->submit == NULL)))
+        (executor != NULL && (executor->size != sizeof(*executor) || executor->submit == NULL ||
+                              executor->reserved != 0)))
         return HEARTH_INVALID;
     uint32_t calls = executor == NULL ? 0 : hearth__executor_threads(executor);
     struct prefill *prefill;

@@ -25,11 +25,16 @@ static void drop_produced(struct hearth__run *run)
             drop(run, &run->holder->values[i]);
 }
 
-/* A node that has the value as an input, for error texts. */
-static const char *user_of(const struct hearth_plan *plan, uint32_t value)
+static void missing_input(struct hearth__run *run, uint32_t value)
 {
+    const struct hearth_plan *plan = run->plan;
     uint32_t node = plan->values[value].last_node;
-    return node == HEARTH__NO_NODE ? "" : plan->nodes[node].name;
+    bool used = plan->values[value].uses != 0 && node != HEARTH__NO_NODE;
+    hearth__run_fail(
+        run, HEARTH_INVALID,
+        "input \"%.60s\" has no value, and %s%.60s%s: set, borrow or stage it before the run",
+        hearth__value_name(run, value), used ? "node \"" : "",
+        used ? plan->nodes[node].name : "it is an output of the graph", used ? "\" uses it" : "");
 }
 
 enum hearth_status hearth__run_begin(struct hearth__run *run)
@@ -42,10 +47,7 @@ enum hearth_status hearth__run_begin(struct hearth__run *run)
         bool needed = plan->values[value].uses != 0 || plan->values[value].is_output;
         if (!needed || has_value(&run->holder->values[value]))
             continue;
-        hearth__run_fail(run, HEARTH_INVALID,
-                         "input \"%s\" has no value, and node \"%s\" uses it: set, borrow or stage "
-                         "it before the run",
-                         hearth__value_name(run, value), user_of(plan, value));
+        missing_input(run, value);
         return HEARTH_INVALID;
     }
     return HEARTH_OK;
@@ -56,6 +58,9 @@ void hearth__run_end(struct hearth__run *run)
     if (hearth__run_failed(run))
         drop_produced(run);
     bool body = run->parent != NULL;
+    for (size_t i = 0; !body && i < run->plan->output_count; i++)
+        run->holder->bindings[i].reserved[0] =
+            0; /* bound storage that a kernel kept is bound no more */
     for (uint32_t i = 0; i < run->plan->value_count; i++) {
         struct hearth__value *value = &run->holder->values[i];
         if (!body) { /* what stays is not this run's any more */

@@ -15,8 +15,9 @@
 struct hearth__gauge {
     _Atomic(uint64_t) live[3]; /* by enum hearth__domain; writer: the run's threads */
     _Atomic(uint64_t) peak[3];
-    _Atomic(uint64_t) steps; /* nodes started */
-    bool shared;             /* const: whether several threads run */
+    _Atomic(uint64_t) steps;   /* nodes started */
+    _Atomic(uint32_t) deepest; /* of bodies that ran; writer: any, only grows */
+    bool shared;               /* const: whether several threads run */
 };
 
 struct hearth__run {
@@ -116,26 +117,12 @@ enum hearth_status hearth__run_serially(struct hearth__run *run);
 /* A value dies at its last use. */
 void hearth__value_dies(struct hearth__frame *frame, uint32_t number);
 
-/* Slots (slots.c). */
-
-/* Where a value of this role is made; NULL: inline. */
-struct hearth_allocator *hearth__slot_allocator(const struct hearth__frame *frame, uint32_t slot);
-
-/* Which gauge counts a value that has this role. */
-enum hearth__domain hearth__slot_domain(const struct hearth__frame *frame, uint32_t slot);
-
-/* A kernel put something into a slot's tensor by itself: bring it to its place, and count it. */
-enum hearth_status hearth__slot_check(struct hearth__frame *frame, uint32_t slot);
-
-/* Bring a tensor to where an output slot wants it (place.c): as it is, by take, or by one counted copy. The
- * tensor is unchanged on failure. *moved: HEARTH_EVENT_TAKEN or _COPIED, for the caller to tell; 0. */
-enum hearth_status hearth__place(struct hearth__frame *frame, uint32_t slot,
-                                 struct hearth_tensor *tensor, uint32_t *moved);
-
 /* Bodies (body.c): give back those that a node used. */
 void hearth__bodies_return(struct hearth__frame *frame);
 
-/* Counted bytes came back from adrift: into a body or an output. */
+/* Counted bytes came back from adrift, into a body or an output: those of `domain` if there are so many, else of
+ * the other one. And none comes back any more. */
 void hearth__adrift_land(struct hearth__frame *frame, enum hearth__domain domain, size_t bytes);
+void hearth__adrift_settle(struct hearth__frame *frame);
 
 #endif

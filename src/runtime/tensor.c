@@ -30,6 +30,29 @@ static enum hearth_status least_bytes(enum hearth_dtype dtype, const struct hear
     return status;
 }
 
+static bool has_elements(const struct hearth_shape *shape)
+{
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (shape->dims[i] == 0)
+            return false;
+    return true;
+}
+
+enum hearth_status hearth__tensor_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,
+                                        size_t asked, size_t *bytes)
+{
+    size_t least = 0;
+    enum hearth_status status = least_bytes(dtype, shape, &least);
+    if (status != HEARTH_OK)
+        return status;
+    if (asked == 0 && hearth_dtype_bits(dtype) == 0 && has_elements(shape))
+        return HEARTH_INVALID;
+    if (asked != 0 && asked < least)
+        return HEARTH_INVALID;
+    *bytes = asked == 0 ? least : asked;
+    return HEARTH_OK;
+}
+
 /* What every way to a tensor asks first: an empty one, a possible shape. */
 static enum hearth_status check_new(const struct hearth_tensor *tensor, enum hearth_dtype dtype,
                                     const struct hearth_shape *shape, size_t *least)
@@ -78,16 +101,13 @@ enum hearth_status hearth_tensor_make(struct hearth_allocator *allocator, enum h
                                       const struct hearth_shape *shape, size_t bytes,
                                       struct hearth_tensor *tensor)
 {
-    size_t least = 0;
-    enum hearth_status status = check_new(tensor, dtype, shape, &least);
+    if (tensor == NULL)
+        return HEARTH_INVALID;
+    if (tensor->owner != HEARTH_OWNER_NONE)
+        return HEARTH_BUSY;
+    enum hearth_status status = hearth__tensor_bytes(dtype, shape, bytes, &bytes);
     if (status != HEARTH_OK)
         return status;
-    if (bytes == 0 && hearth_dtype_bits(dtype) == 0)
-        return HEARTH_INVALID;
-    if (bytes == 0)
-        bytes = least;
-    if (bytes < least)
-        return HEARTH_INVALID;
     struct hearth_tensor made = {.shape = *shape, .size = bytes, .dtype = (uint32_t)dtype};
     status = allocator == NULL ? make_inline(bytes, &made) : make_held(allocator, bytes, &made);
     if (status == HEARTH_OK)
@@ -164,6 +184,21 @@ static enum hearth_status resize_held(struct hearth_tensor *tensor, size_t bytes
     return HEARTH_OK;
 }
 
+enum hearth_status hearth__tensor_resize(struct hearth_tensor *tensor, size_t bytes)
+{
+    bool held = tensor->owner == HEARTH_OWNER_HANDLE;
+    if (held && !hearth__handle_is_current(&tensor->handle))
+        return HEARTH_STALE;
+    if (bytes > tensor->capacity)
+        return HEARTH_INVALID;
+    enum hearth_status status = HEARTH_OK;
+    if (held && bytes != tensor->size)
+        status = resize_held(tensor, bytes);
+    if (status == HEARTH_OK)
+        tensor->size = bytes;
+    return status;
+}
+
 enum hearth_status hearth_tensor_reshape(struct hearth_tensor *tensor,
                                          const struct hearth_shape *shape)
 {
@@ -175,18 +210,10 @@ enum hearth_status hearth_tensor_reshape(struct hearth_tensor *tensor,
         return status;
     if (hearth_dtype_bits((enum hearth_dtype)tensor->dtype) == 0)
         bytes = tensor->size;
-    bool held = tensor->owner == HEARTH_OWNER_HANDLE;
-    if (held && !hearth__handle_is_current(&tensor->handle))
-        return HEARTH_STALE;
-    if (bytes > tensor->capacity)
-        return HEARTH_INVALID;
-    if (held && bytes != tensor->size)
-        status = resize_held(tensor, bytes);
-    if (status != HEARTH_OK)
-        return status;
-    tensor->size = bytes;
-    tensor->shape = *shape;
-    return HEARTH_OK;
+    status = hearth__tensor_resize(tensor, bytes);
+    if (status == HEARTH_OK)
+        tensor->shape = *shape;
+    return status;
 }
 
 /* Getters */

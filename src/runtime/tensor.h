@@ -21,4 +21,12 @@ static inline bool hearth__handle_is_current(const struct hearth_handle *handle)
                : hearth_buf_generation(handle->buf) == handle->generation;
 }
 
+/* The byte size of a tensor: `asked`, or what type and shape say where that is 0. INVALID (less than they say, or
+ * not said for a type without a fixed size), OVERFLOW. */
+enum hearth_status hearth__tensor_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,
+                                        size_t asked, size_t *bytes);
+
+/* Another byte size within the capacity. Returns as hearth_tensor_reshape(). */
+enum hearth_status hearth__tensor_resize(struct hearth_tensor *tensor, size_t bytes);
+
 #endif

@@ -236,7 +236,9 @@ Test(tensor, types_without_a_fixed_size_need_the_byte_size)
     for (size_t i = 0; i < COUNT_OF(open); i++) {
         struct hearth_tensor tensor = HEARTH_TENSOR_INIT;
         EXPECT(HEARTH_INVALID, hearth_tensor_make(NULL, open[i], &shape, 0, &tensor));
-        EXPECT(HEARTH_INVALID, hearth_tensor_make(NULL, open[i], &none, 0, &tensor));
+        EXPECT(HEARTH_OK, hearth_tensor_make(NULL, open[i], &none, 0, &tensor)); /* no elements */
+        EXPECT_SIZE(0, hearth_tensor_size(&tensor));
+        EXPECT(HEARTH_OK, hearth_tensor_reset(&tensor));
         EXPECT(HEARTH_OK, hearth_tensor_make(NULL, open[i], &shape, 77, &tensor));
         EXPECT_SIZE(77, hearth_tensor_size(&tensor));
         cr_assert_eq(hearth_tensor_dtype(&tensor), open[i]);
