@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LINE 64u
+
 /* Evenly spread over -limit to limit. */
 static void fill(float *data, size_t count, uint64_t seed, float limit)
 {
@@ -94,53 +96,62 @@ static bool compute_node(const struct scenario_graph *graph, const struct scenar
     return true;
 }
 
-/* Into `made`, which has memory for what the nodes make. */
-static bool compute(const struct scenario_graph *graph, const struct scenario_weights *weights,
-                    float *input, float *const *made)
+/* Every value that nodes make gets a place in one block. */
+static size_t place(const struct scenario_graph *graph, const struct scenario_weights *weights,
+                    char *block, float **data)
 {
-    float *data[SCENARIO_VALUES_MAX];
-    bool ok = true;
+    size_t used = 0;
     for (uint32_t i = 0; i < graph->value_count; i++) {
-        data[i] = graph->values[i].initial ? weights->data[i] : made[i];
+        const struct scenario_value *value = &graph->values[i];
+        if (value->initial) {
+            data[i] = weights->data[i];
+        } else {
+            data[i] = block == NULL ? NULL : (float *)(void *)(block + used);
+            used += (value->bytes + LINE - 1) / LINE * LINE;
+        }
     }
-    data[0] = input;
+    return used;
+}
+
+static bool copy_output(const struct scenario_value *value, const float *from, float **to)
+{
+    *to = malloc(value->bytes);
+    if (*to != NULL) {
+        memcpy(*to, from, value->bytes);
+    }
+    return *to != NULL;
+}
+
+static bool compute(const struct scenario_graph *graph, float *const *data,
+                    struct scenario_reference *reference)
+{
+    bool ok = true;
     for (uint32_t i = 0; ok && i < graph->node_count; i++) {
         ok = compute_node(graph, &graph->nodes[i], data);
     }
-    return ok;
-}
-
-static void take_outputs(const struct scenario_graph *graph, float **made,
-                         struct scenario_reference *reference)
-{
-    for (uint32_t i = 0; i < graph->output_count; i++) {
+    for (uint32_t i = 0; ok && i < graph->output_count; i++) {
         uint32_t value = graph->outputs[i];
-        reference->outputs[i] = made[value];
-        made[value] = NULL;
+        ok = copy_output(&graph->values[value], data[value], &reference->outputs[i]);
     }
+    return ok;
 }
 
 bool scenario_reference_create(const struct scenario_graph *graph,
                                const struct scenario_weights *weights, uint64_t seed,
                                struct scenario_reference *reference)
 {
-    float *made[SCENARIO_VALUES_MAX] = {NULL};
+    float *data[SCENARIO_VALUES_MAX];
+    char *block = malloc(place(graph, weights, NULL, data) + 1);
     *reference = (struct scenario_reference){.input = make_values(&graph->values[0], seed, 1.0F)};
-    bool ok = reference->input != NULL;
-    for (uint32_t i = 0; ok && i < graph->value_count; i++) {
-        if (!graph->values[i].initial) {
-            made[i] = malloc(graph->values[i].bytes);
-            ok = made[i] != NULL;
-        }
+    bool ok = block != NULL && reference->input != NULL;
+    if (ok) {
+        place(graph, weights, block, data);
+        data[0] = reference->input;
+        ok = compute(graph, data, reference);
     }
-    if (ok && compute(graph, weights, reference->input, made)) {
-        take_outputs(graph, made, reference);
-    } else {
+    free(block);
+    if (!ok) {
         scenario_reference_destroy(reference);
-        ok = false;
-    }
-    for (uint32_t i = 0; i < SCENARIO_VALUES_MAX; i++) {
-        free(made[i]);
     }
     return ok;
 }
