@@ -14,7 +14,7 @@
  * kernels check what they read before and after they write; each node runs as often as it must; a run that fails
  * is answered what one of its kernels was; outputs stay what they are until they are released, exported ones
  * beyond the end of everything; what is live after the runs is what contexts and consumers hold, to the byte, and
- * what is in the footprint besides is found by a trim; every backing ends once; no call of the runtime is a
+ * what is in the footprint besides is found by a trim, and adds up; every backing ends once; no call of the runtime is a
  * misuse.
  */
 #include "harness.h"
@@ -203,7 +203,7 @@ static void check_quiet(struct world *world)
         stress_violation("a capacity of %zu is live after the runs, and %zu is held", live,
                          capacity);
     else
-        (void)stress_service_quiet(world->service, capacity, false);
+        (void)stress_service_quiet(world->service, capacity, world->alone);
 }
 
 static void end_one(struct world *world, uint32_t what)
