@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXECUTOR_THREADS 8u
 #define PREFILL_MOST_NS 3000000u
 
 /* One call of run, perhaps on a thread of an executor. */
@@ -110,7 +109,8 @@ static void check_stats(const struct call *call)
         nodes += run->times[id];
     if (stats->nodes > nodes || (call->status == HEARTH_OK && stats->nodes != nodes))
         stress_violation("%" PRIu64 " nodes ran of %" PRIu64, stats->nodes, nodes);
-    if (stats->threads > EXECUTOR_THREADS + 1 || (call->serial && stats->threads > 1))
+    if (stats->threads > call->driver->world->options->threads + 1u ||
+        (call->serial && stats->threads > 1))
         stress_violation("%" PRIu64 " threads ran nodes", stats->threads);
     if (stats->payload_copies < stats->staged_copies + stats->migration_copies)
         stress_violation("copies of some kind are more than all");
@@ -197,7 +197,8 @@ static struct hearth_executor some_executor(const struct driver *self, uint64_t 
 {
     if (draw % 2 == 0)
         return self->world->executor;
-    return crooked_executor((enum crooked_mode)((draw >> 1) % CROOKED_MODES), EXECUTOR_THREADS);
+    return crooked_executor((enum crooked_mode)((draw >> 1) % CROOKED_MODES),
+                            self->world->options->threads);
 }
 
 static void choose_way(struct driver *self, struct call *call)
@@ -231,7 +232,7 @@ static void prefill(struct driver *self, struct hearth_session *session, uint64_
     if (status != HEARTH_OK && status != HEARTH_TIMEOUT &&
         (status != HEARTH_NO_MEMORY || !self->world->tight))
         stress_violation("a prefill was answered %s", hearth_status_name(status));
-    if (threads > EXECUTOR_THREADS + 1 || (status == HEARTH_OK && threads == 0))
+    if (threads > self->world->options->threads + 1u || (status == HEARTH_OK && threads == 0))
         stress_violation("%zu threads were filled", threads);
 }
 
