@@ -239,11 +239,11 @@ static uint64_t count_step(struct hearth__gauge *gauge)
     return step;
 }
 
-void hearth__frame_run(struct hearth__frame *frame, uint32_t index)
+void hearth__frame_run(struct hearth__frame *frame, uint32_t node)
 {
     struct hearth__run *run = frame->run;
-    frame->node = &run->plan->nodes[index];
-    frame->index = index;
+    frame->node = &run->plan->nodes[node];
+    frame->index = node;
     frame->active = NULL;
     frame->refused = HEARTH__NO_VALUE;
     frame->step = count_step(run->gauge);

@@ -44,21 +44,21 @@ static void free_memory(struct hearth__holder *holder)
 }
 
 enum hearth_status hearth__holder_create(enum hearth__context_kind kind, struct hearth_plan *plan,
-                                         struct hearth__holder **made)
+                                         struct hearth__holder **holder)
 {
-    struct hearth__holder *holder = calloc(1, sizeof(*holder));
-    if (holder == NULL)
+    struct hearth__holder *made = calloc(1, sizeof(*made));
+    if (made == NULL)
         return HEARTH_NO_MEMORY;
-    holder->context.kind = kind;
-    holder->plan = plan;
-    if (!make_room(holder)) {
-        free_memory(holder);
+    made->context.kind = kind;
+    made->plan = plan;
+    if (!make_room(made)) {
+        free_memory(made);
         return HEARTH_NO_MEMORY;
     }
-    if (holder->routes != NULL)
-        hearth__holder_forget_routes(holder);
+    if (made->routes != NULL)
+        hearth__holder_forget_routes(made);
     hearth_plan_ref(plan);
-    *made = holder;
+    *holder = made;
     return HEARTH_OK;
 }
 

@@ -57,10 +57,12 @@ static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
     struct hearth_tensor *binding = hearth__slot_binding(frame, slot);
     struct hearth_tensor made = HEARTH_TENSOR_INIT;
     enum hearth_status status;
+    if (binding != NULL && is_empty(binding))
+        binding = NULL;
     value->bound = value->bound && !is_empty(&value->tensor);
     if (value->bound)
         status = reshape_bound(&value->tensor, dtype, shape, bytes);
-    else if (binding != NULL && !is_empty(binding))
+    else if (binding != NULL)
         status = reshape_bound(binding, dtype, shape, bytes);
     else
         status =
@@ -68,12 +70,13 @@ static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
     if (status != HEARTH_OK)
         return status;
     hearth__slot_uncount(frame, value);
-    if (!value->bound && !is_empty(&made)) {
-        (void)hearth_tensor_move(&value->tensor, &made);
-    } else if (!value->bound) {
+    if (value->bound)
+        return HEARTH_OK;
+    value->bound = binding != NULL;
+    if (binding != NULL)
         move_bound(frame, value, binding);
-        value->bound = true;
-    }
+    else
+        (void)hearth_tensor_move(&value->tensor, &made);
     return HEARTH_OK;
 }
 
