@@ -103,7 +103,7 @@ HEARTH_API enum hearth_status hearth_session_destroy(struct hearth_session *sess
  * output that is an initial input is that value itself.
  *
  * `stats` may be NULL; stats->size must be set (HEARTH_RUN_STATS_INIT), members beyond it are not
- * written; it is written, as far as the run came, in every case but INVALID.
+ * written; it is written, as far as the run came, unless the run did not begin.
  * Thread: any; the owner of the execution allocator, where it has one.
  * Progress: after at most three runs with the same shapes no system call and no metadata
  * allocation.

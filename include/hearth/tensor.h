@@ -143,7 +143,8 @@ hearth_tensor_make(struct hearth_allocator *allocator, enum hearth_dtype dtype,
 
 /**
  * Make an empty tensor look at `bytes` bytes of somebody else's at `data`, which must stay valid
- * and never enter a free list. Wait-free. Returns BUSY, INVALID (too few bytes for type and shape).
+ * and never enters a free list. Wait-free. Returns BUSY, INVALID (too few bytes for type and shape),
+ * OVERFLOW (a shape that no memory holds).
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_tensor_borrow(void *data, size_t bytes, enum hearth_dtype dtype,
@@ -151,7 +152,7 @@ hearth_tensor_borrow(void *data, size_t bytes, enum hearth_dtype dtype,
 
 /**
  * Make an empty tensor from what a handle owns; the handle is empty afterwards. Wait-free.
- * Returns BUSY, INVALID (empty handle, too few bytes for type and shape), STALE.
+ * Returns BUSY, INVALID (empty handle, too few bytes for type and shape), OVERFLOW, STALE.
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_tensor_from_handle(struct hearth_handle *handle, enum hearth_dtype dtype,

@@ -179,16 +179,10 @@ static void call_all(struct prefill *prefill, const struct hearth_executor *exec
     }
 }
 
-enum hearth_status hearth_session_prefill(struct hearth_session *session,
-                                          const struct hearth_executor *executor,
-                                          uint64_t deadline_ns, size_t *threads)
+static enum hearth_status prefill_on(struct hearth_session *session,
+                                     const struct hearth_executor *executor, uint64_t deadline_ns,
+                                     size_t *threads)
 {
-    if (threads != NULL)
-        *threads = 0;
-    if (session == NULL || session->service == NULL ||
-        (executor != NULL && (executor->size != sizeof(*executor) || executor->submit == NULL ||
-                              executor->reserved != 0)))
-        return HEARTH_INVALID;
     uint32_t calls = executor == NULL ? 0 : hearth__executor_threads(executor);
     struct prefill *prefill;
     enum hearth_status status = fill_outputs(session, calls);
@@ -211,5 +205,21 @@ enum hearth_status hearth_session_prefill(struct hearth_session *session,
     prefill->over = true;
     (void)pthread_cond_broadcast(&prefill->moved);
     let_go(prefill);
+    return status;
+}
+
+enum hearth_status hearth_session_prefill(struct hearth_session *session,
+                                          const struct hearth_executor *executor,
+                                          uint64_t deadline_ns, size_t *threads)
+{
+    if (threads != NULL)
+        *threads = 0;
+    if (session == NULL || session->service == NULL ||
+        (executor != NULL && (executor->size != sizeof(*executor) || executor->submit == NULL ||
+                              executor->reserved != 0)))
+        return HEARTH_INVALID;
+    hearth__session_enter(session);
+    enum hearth_status status = prefill_on(session, executor, deadline_ns, threads);
+    hearth__session_leave(session);
     return status;
 }

@@ -42,6 +42,17 @@ enum hearth_status hearth_session_create(const struct hearth_session_options *op
     return HEARTH_OK;
 }
 
+void hearth__session_enter(struct hearth_session *session)
+{
+    (void)hearth__fetch_add_acq_rel(&session->active, 1);
+}
+
+void hearth__session_leave(struct hearth_session *session)
+{
+    /* EDGE session.active, publish: that this run touches the session no more. */
+    (void)hearth__fetch_sub_acq_rel(&session->active, 1);
+}
+
 enum hearth_status hearth_session_destroy(struct hearth_session *session)
 {
     if (session == NULL)
@@ -242,7 +253,7 @@ static enum hearth_status enter_and_run(struct hearth_session *session,
     /* EDGE context.busy, observe: what the run before did. */
     if (!hearth__cas_acq_rel(&holder->busy, &idle, 1))
         return HEARTH_BUSY;
-    (void)hearth__fetch_add_acq_rel(&session->active, 1);
+    hearth__session_enter(session);
     enum hearth_status status;
     if (holder->plan == session->plan) {
         status = run_on(session, holder, executor, stats);
@@ -251,8 +262,7 @@ static enum hearth_status enter_and_run(struct hearth_session *session,
                        "the context was not created for the session's plan");
         status = HEARTH_INVALID;
     }
-    /* EDGE session.active, publish: that this run touches the session no more. */
-    (void)hearth__fetch_sub_acq_rel(&session->active, 1);
+    hearth__session_leave(session);
     /* EDGE context.busy, publish: what the run did. */
     hearth__store_release(&holder->busy, 0);
     return status;

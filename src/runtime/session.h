@@ -25,6 +25,10 @@ struct hearth_session {
     struct hearth__holder *bodies; /* not in use; guarded by lock */
 };
 
+/* Around everything that a session must not end under. */
+void hearth__session_enter(struct hearth_session *session);
+void hearth__session_leave(struct hearth_session *session);
+
 /* A body's context from the session's idle ones, or a new one. */
 enum hearth_status hearth__session_body(struct hearth_session *session, struct hearth_plan *plan,
                                         struct hearth__holder **body);
