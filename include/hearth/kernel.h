@@ -148,10 +148,10 @@ HEARTH_API enum hearth_status hearth_context_set_allocator(struct hearth_context
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_context_body(struct hearth_context *context, size_t index, struct hearth_context **body);
 
-/** Route a declared output of a body to an output slot of the node: the body writes it straight
- *  where the slot's role wants it, bound storage included, and the kernel moves it there with
- *  hearth_context_take() and hearth_context_put_output(). Holds until the kernel returns. Returns
- *  INVALID, BUSY (the body runs). */
+/** Route a declared output of a body to an output slot of the node: the body writes it straight to
+ *  the arena that the slot's role wants, and the kernel moves it there with hearth_context_take() and
+ *  hearth_context_put_output(); a slot that is bound then gets a counted copy. Holds until the kernel
+ *  returns. Returns INVALID, BUSY (the body runs). */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_context_route_output(struct hearth_context *body, const char *name, size_t slot);
 

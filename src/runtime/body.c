@@ -74,8 +74,7 @@ enum hearth_status hearth_context_route_output(struct hearth_context *context, c
         return HEARTH_INVALID;
     if (hearth__load_relaxed(&body->busy) != 0)
         return HEARTH_BUSY;
-    if (body->values[number].bound) /* to where it was routed before */
-        (void)hearth__value_drop(body, &body->values[number]);
+
     body->routes[body->plan->values[number].output_index] = (uint32_t)slot;
     return HEARTH_OK;
 }

@@ -113,10 +113,6 @@ struct hearth__value *hearth__holder_next(const struct hearth__holder *holder, s
  * is one. Returns as hearth_tensor_reset(). */
 enum hearth_status hearth__value_drop(struct hearth__holder *holder, struct hearth__value *value);
 
-/* The binding of a bound value; NULL: there is none any more. */
-struct hearth_tensor *hearth__value_binding(const struct hearth__holder *holder,
-                                            const struct hearth__value *value);
-
 /* The I/O arena of exports; NULL. */
 struct hearth_io *hearth__holder_arena(const struct hearth__holder *holder);
 

@@ -5,7 +5,7 @@
  */
 #include "runtime/context.h"
 
-#include "runtime/slots.h"
+#include "runtime/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,25 +124,14 @@ enum hearth_status hearth__value_drop(struct hearth__holder *holder, struct hear
                           value->counted);
     value->domain = HEARTH__DOMAIN_NONE;
     value->counted = 0;
-    struct hearth_tensor *binding = value->bound ? hearth__value_binding(holder, value) : NULL;
+    bool bound = value->bound;
     value->bound = false;
     /* What left through a lease meanwhile is not written again. */
-    if (binding == NULL || hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_NONE ||
-        hearth_tensor_owner(binding) != HEARTH_OWNER_NONE ||
+    if (!bound || hearth_tensor_owner(&value->tensor) == HEARTH_OWNER_NONE ||
         hearth_handle_holds_lease(&value->tensor.handle))
         return hearth_tensor_reset(&value->tensor);
-    return hearth_tensor_move(binding, &value->tensor);
-}
-
-struct hearth_tensor *hearth__value_binding(const struct hearth__holder *holder,
-                                            const struct hearth__value *value)
-{
     uint32_t output = holder->plan->values[value - holder->values].output_index;
-    if (holder->routes == NULL)
-        return &holder->bindings[output];
-    return holder->routes[output] == HEARTH__NO_VALUE || holder->frame == NULL
-               ? NULL
-               : hearth__slot_binding(holder->frame, holder->routes[output]);
+    return hearth_tensor_move(&holder->bindings[output], &value->tensor);
 }
 
 struct hearth_io *hearth__holder_arena(const struct hearth__holder *holder)

@@ -38,16 +38,6 @@ static enum hearth_status reshape_bound(struct hearth_tensor *bound, enum hearth
     return status;
 }
 
-/* Bound storage goes into a slot; of a body's, the binding remembers where it is. */
-static void move_bound(struct hearth__frame *frame, struct hearth__value *value,
-                       struct hearth_tensor *binding)
-{
-    const void *data = hearth_tensor_data(binding);
-    (void)hearth_tensor_move(&value->tensor, binding);
-    if (frame->run->parent != NULL)
-        binding->reserved[0] = (uint64_t)(uintptr_t)data;
-}
-
 /* Bound storage, or a slot that is made twice: what it had goes only when the new value is there. */
 static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
                                      enum hearth_dtype dtype, const struct hearth_shape *shape,
@@ -57,8 +47,7 @@ static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
     struct hearth_tensor *binding = hearth__slot_binding(frame, slot);
     struct hearth_tensor made = HEARTH_TENSOR_INIT;
     enum hearth_status status;
-    if (binding != NULL && is_empty(binding))
-        binding = NULL;
+
     value->bound = value->bound && !is_empty(&value->tensor);
     if (value->bound)
         status = reshape_bound(&value->tensor, dtype, shape, bytes);
@@ -74,7 +63,7 @@ static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
         return HEARTH_OK;
     value->bound = binding != NULL;
     if (binding != NULL)
-        move_bound(frame, value, binding);
+        (void)hearth_tensor_move(&value->tensor, binding);
     else
         (void)hearth_tensor_move(&value->tensor, &made);
     return HEARTH_OK;
@@ -87,11 +76,10 @@ static enum hearth_status make_sized(struct hearth__frame *frame, size_t slot,
     struct hearth__value *value = hearth__slot_value(frame, slot);
     if (value == NULL || shape == NULL)
         return HEARTH_INVALID;
-    const struct hearth_tensor *binding = hearth__slot_binding(frame, (uint32_t)slot);
     enum hearth_status status;
     bool bound = false;
-    if (hearth__unlikely((binding != NULL && !is_empty(binding)) || !is_empty(&value->tensor) ||
-                         value->domain != HEARTH__DOMAIN_NONE)) {
+    if (hearth__unlikely(hearth__slot_binding(frame, (uint32_t)slot) != NULL ||
+                         !is_empty(&value->tensor) || value->domain != HEARTH__DOMAIN_NONE)) {
         status = make_again(frame, (uint32_t)slot, dtype, shape, bytes);
         bound = value->bound;
     } else {
@@ -239,13 +227,6 @@ static enum hearth_status fill_bound(struct hearth__frame *frame, uint32_t slot,
     return hearth_tensor_reset(tensor);
 }
 
-/* Whether it is the storage that is bound to the slot, on its way back from a body. */
-static bool comes_back(const struct hearth_tensor *binding, const struct hearth_tensor *tensor)
-{
-    return binding != NULL && is_empty(binding) && binding->reserved[0] != 0 &&
-           binding->reserved[0] == (uint64_t)(uintptr_t)hearth_tensor_data(tensor);
-}
-
 enum hearth_status hearth_context_put_output(struct hearth_context *context, size_t slot,
                                              struct hearth_tensor *tensor)
 {
@@ -255,13 +236,10 @@ enum hearth_status hearth_context_put_output(struct hearth_context *context, siz
         return HEARTH_INVALID;
     if (tensor == &value->tensor)
         return HEARTH_OK;
-    struct hearth_tensor *binding = hearth__slot_binding(frame, (uint32_t)slot);
-    bool back = comes_back(binding, tensor);
-    if (!back && (value->bound || (binding != NULL && !is_empty(binding))))
+    if (value->bound || hearth__slot_binding(frame, (uint32_t)slot) != NULL)
         return fill_bound(frame, (uint32_t)slot, tensor);
     uint32_t moved = 0;
-    enum hearth_status status =
-        back ? HEARTH_OK : hearth__place(frame, (uint32_t)slot, tensor, &moved);
+    enum hearth_status status = hearth__place(frame, (uint32_t)slot, tensor, &moved);
     note_refusal(frame, (uint32_t)slot, status);
     if (status != HEARTH_OK)
         return status;
@@ -269,9 +247,7 @@ enum hearth_status hearth_context_put_output(struct hearth_context *context, siz
     hearth__adrift_land(frame, hearth__slot_domain(frame, (uint32_t)slot),
                         hearth_tensor_size(tensor));
     (void)hearth_tensor_move(&value->tensor, tensor);
-    if (back && frame->run->parent == NULL)
-        binding->reserved[0] = 0;
-    hearth__slot_count(frame, (uint32_t)slot, back);
+    hearth__slot_count(frame, (uint32_t)slot, false);
     if (hearth__unlikely(moved != 0))
         hearth__slot_tell(frame, (uint32_t)slot, moved);
     frame->tally.tensors++;
@@ -283,9 +259,8 @@ struct hearth_allocator *hearth_context_allocator_for_output(const struct hearth
                                                              size_t slot)
 {
     const struct hearth__frame *frame = hearth__frame_of(context);
-    if (hearth__slot_value(frame, slot) == NULL)
+    if (hearth__slot_value(frame, slot) == NULL ||
+        hearth__slot_binding(frame, (uint32_t)slot) != NULL)
         return NULL;
-    const struct hearth_tensor *binding = hearth__slot_binding(frame, (uint32_t)slot);
-    return binding != NULL && !is_empty(binding) ? NULL
-                                                 : hearth__slot_allocator(frame, (uint32_t)slot);
+    return hearth__slot_allocator(frame, (uint32_t)slot);
 }

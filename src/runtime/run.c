@@ -58,9 +58,6 @@ void hearth__run_end(struct hearth__run *run)
     if (hearth__run_failed(run))
         drop_produced(run);
     bool body = run->parent != NULL;
-    for (size_t i = 0; !body && i < run->plan->output_count; i++)
-        run->holder->bindings[i].reserved[0] =
-            0; /* bound storage that a kernel kept is bound no more */
     for (uint32_t i = 0; i < run->plan->value_count; i++) {
         struct hearth__value *value = &run->holder->values[i];
         if (!body) { /* what stays is not this run's any more */

@@ -56,12 +56,12 @@ struct hearth_allocator *hearth__slot_allocator(const struct hearth__frame *fram
 
 struct hearth_tensor *hearth__slot_binding(const struct hearth__frame *frame, uint32_t slot)
 {
-    if (hearth__likely(hearth__slot_of(frame, slot)->role != HEARTH_ROLE_IO))
+    /* Not for a body: a loop makes its output many times, and what it made last is the state of the next turn. */
+    if (hearth__likely(hearth__slot_of(frame, slot)->role != HEARTH_ROLE_IO) ||
+        frame->run->parent != NULL)
         return NULL;
-    frame = follow(frame, &slot);
-    if (slot == HEARTH__NO_VALUE || hearth__slot_of(frame, slot)->role != HEARTH_ROLE_IO)
-        return NULL;
-    return &frame->run->holder->bindings[output_index(frame, slot)];
+    struct hearth_tensor *binding = &frame->run->holder->bindings[output_index(frame, slot)];
+    return hearth_tensor_owner(binding) == HEARTH_OWNER_NONE ? NULL : binding;
 }
 
 void hearth__slot_count(struct hearth__frame *frame, uint32_t slot, bool bound)

@@ -16,8 +16,7 @@ struct hearth_allocator *hearth__slot_allocator(const struct hearth__frame *fram
 /* Which gauge counts a value that has this role. */
 enum hearth__domain hearth__slot_domain(const struct hearth__frame *frame, uint32_t slot);
 
-/* The user's binding that the slot writes to, which may be empty; NULL where there can be none. While bound
- * storage is in a body or adrift, `reserved[0]` of the empty binding is its address. */
+/* Bound storage that waits for the slot's value; NULL. */
 struct hearth_tensor *hearth__slot_binding(const struct hearth__frame *frame, uint32_t slot);
 
 /* The value in a slot is this node's from now on. */
