@@ -361,6 +361,9 @@ bool hearth__io_slots_add(struct hearth_io *arena, struct hearth__segment *segme
  * for others, else it stays the caller's. */
 void hearth__io_empty(struct hearth__io_access *access, struct hearth_buf *buf, bool pool);
 
+/* Inside, left meanwhile: the lists for larger alignments. OK or NO_MEMORY. */
+enum hearth_status hearth__io_prepare_aligned(struct hearth__io_access *access);
+
 /* Inside, left meanwhile: storage for an empty slot. */
 enum hearth_status hearth__io_fill(struct hearth__io_access *access,
                                    const struct hearth__want *want, struct hearth_buf *slot);

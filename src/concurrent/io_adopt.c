@@ -120,7 +120,12 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
     struct hearth__io_access access;
     struct hearth_buf *slot = NULL;
     hearth__io_enter(arena, &access);
-    status = access.closed ? HEARTH_CLOSED : hearth__io_slot_force(&access, &slot);
+    if (!access.closed && buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
+        status = hearth__io_prepare_aligned(&access); /* where it will come home to */
+    if (access.closed)
+        status = HEARTH_CLOSED;
+    else if (status == HEARTH_OK)
+        status = hearth__io_slot_force(&access, &slot);
     if (status == HEARTH_OK) {
         status = access.closed ? HEARTH_CLOSED : take_into(&access, from, buf, slot);
         if (status != HEARTH_OK) {

@@ -170,8 +170,7 @@ enum hearth_status hearth__io_fill(struct hearth__io_access *access,
     return HEARTH_OK;
 }
 
-/* Inside: the lists for larger alignments. */
-static enum hearth_status prepare_aligned(struct hearth__io_access *access)
+enum hearth_status hearth__io_prepare_aligned(struct hearth__io_access *access)
 {
     struct hearth_io *arena = access->arena;
     if (hearth__load_acquire(&arena->aligned) != NULL)
@@ -355,7 +354,7 @@ enum hearth_status hearth__io_obtain(struct hearth__io_access *access,
     struct hearth_io *arena = access->arena;
     enum hearth_status status = HEARTH_OK;
     if (want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
-        status = prepare_aligned(access);
+        status = hearth__io_prepare_aligned(access);
     if (status != HEARTH_OK)
         return status;
     if (access->closed)

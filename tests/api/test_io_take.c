@@ -71,6 +71,20 @@ Test(io_take, storage_moves_without_a_copy)
     }
 }
 
+/* The arena never had one of this alignment itself. */
+Test(io_take, aligned_storage_comes_home)
+{
+    struct hearth_buf *buf = NULL;
+    EXPECT(HEARTH_OK, hearth_io_take(io, take_aligned(exec, 100 * KIB, 4096), &buf));
+    const void *data = hearth_buf_data(buf);
+    io_give(io, buf);
+    EXPECT_SIZE(1, hearth_io_retained_count(io));
+    buf = io_take_aligned(io, 100 * KIB, 4096);
+    cr_assert_eq(hearth_buf_data(buf), data);
+    io_give(io, buf);
+    both_add_up();
+}
+
 Test(io_take, the_taken_buffer_outlives_its_arena)
 {
     struct hearth_exec *other = arena_create(&memory, 0, 0, 0);
