@@ -223,6 +223,14 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_io_export_held(struct hear
  * no way in the other direction. The storage is charged to this arena (live_capacity, footprint,
  * its caps and limits), and goes back to the backing it came from.
  *
+ * In return the buffer's arena gets the storage of a free buffer of this arena, if there is one of
+ * the same size class and alignment within reach and that arena may retain it as things are: so
+ * outputs that are taken in each run and come home cost no backing call, and neither arena grows.
+ * What the calling thread keeps for itself comes first, then what all threads share. Nothing is
+ * obtained, evicted or given back for it; slots that ran out do not matter then. Each arena's
+ * backing_acquires and backing_releases count what it got and gave in this way as well; misses and
+ * evictions do not.
+ *
  * Thread: the owner of the buffer's arena. Progress: lock-free.
  * Ownership: the caller owns *io_buf.
  * Returns FOREIGN, STALE, LEASED, NOT_OWNER, CLOSED, NO_SLOT, NO_MEMORY (also: live_limit would be

@@ -41,8 +41,8 @@ HEARTH_BEGIN_DECLS
     X(remote_frees, "count", "returns by other threads so far")                                    \
     X(hits, "count", "requests served from retained storage")                                      \
     X(misses, "count", "requests that needed the backing")                                         \
-    X(backing_acquires, "count", "storage obtained from the backing")                              \
-    X(backing_releases, "count", "storage given back to the backing")                              \
+    X(backing_acquires, "count", "storage obtained: from the backing, or for buffers taken")       \
+    X(backing_releases, "count", "storage given back, buffers taken included")                     \
     X(evictions, "count", "buffers given back because of the retention cap")                       \
     X(bypasses, "count", "returned buffers larger than the cap, given straight back")              \
     X(trims, "count", "calls to trim")                                                             \
@@ -104,7 +104,7 @@ HEARTH_API enum hearth_status hearth_exec_stats_json(const struct hearth_exec_st
     X(slots, "count", "most buffers with storage at a time")                                       \
     X(misses, "count", "requests that needed the backing")                                         \
     X(backing_acquires, "count", "storage obtained: misses, buffers taken and adopted")            \
-    X(backing_releases, "count", "storage given back")                                             \
+    X(backing_releases, "count", "storage given back, or for buffers taken")                       \
     X(exports, "count", "live buffers exported to leases")                                         \
     X(refills, "count", "chains taken from the shared lists into threads' magazines")              \
     X(flushes, "count", "chains given from threads' magazines to the shared lists")                \

@@ -35,8 +35,9 @@ struct hearth__exec_cells {
     hearth__cell in_weight, in_size;
     /* Storage given to the store or past it: returns and moves. Also the clock that stamps slots. */
     hearth__cell gives;
-    hearth__cell moves; /* gives that were a resize's old storage, not a return */
-    /* Storage obtained from the backing and given back: segments, bytes. */
+    hearth__cell
+        moves; /* gives that were no return: a resize's old storage, or for a taken buffer's */
+    /* Storage obtained from the backing, or for a taken buffer's, and given back: segments, bytes. */
     hearth__cell obtained_count, obtained_bytes;
     hearth__cell given_count, given_bytes;
     hearth__cell remote_frees, misses, evictions, bypasses, trims;
@@ -333,6 +334,24 @@ enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hea
  * NOT_OWNER, BUSY (reported), STALE (not reported). */
 enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hearth_buf *buf,
                                           struct hearth_buf *slot, size_t *size);
+
+/* Storage of another arena's, free, for that of a live buffer. */
+struct hearth__exchange {
+    struct hearth_buf *slot; /* the caller's alone, of the same class; gets the buffer's storage */
+    bool same_budget;        /* of both arenas: credit for the storage can come along with it */
+    int64_t credit;          /* out: how much did, as a weight */
+    size_t size;             /* out: the buffer's */
+};
+
+/* Inside the section: whether the store may have this much more, and nothing has to give way for it. The ceiling is
+ * not looked at. */
+bool hearth__exec_has_place(const struct hearth_exec *arena, size_t capacity,
+                            unsigned alignment_log);
+
+/* As surrender, but the arena keeps the slot's storage in return, and no backing is called for it. False: nothing
+ * changed, and it says nothing of why. */
+bool hearth__exec_exchange(struct hearth_exec *arena, struct hearth_buf *buf,
+                           struct hearth__exchange *exchange);
 
 /* What a visitor is to do. */
 struct hearth__visit {

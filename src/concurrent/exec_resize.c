@@ -162,6 +162,76 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
     return status;
 }
 
+bool hearth__exec_has_place(const struct hearth_exec *arena, size_t capacity,
+                            unsigned alignment_log)
+{
+    if (arena->visited || (arena->service != NULL && hearth__exec_closed(arena)) ||
+        (alignment_log > HEARTH__ALIGNMENT_LOG_MIN && arena->bins.aligned == NULL))
+        return false;
+    size_t cap = hearth__load_relaxed(&arena->retention_cap);
+    size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
+    return retained <= cap && capacity <= cap - retained;
+}
+
+/* Inside the section: whether the buffer may go, and the slot's storage stay. */
+static bool may_exchange(struct hearth_exec *arena, const struct hearth_buf *buf, uint64_t word,
+                         const struct hearth__exchange *exchange)
+{
+    const struct hearth_buf *slot = exchange->slot;
+    size_t capacity = hearth__buf_capacity(slot);
+    size_t rest = hearth__weight_capacity(arena->held) - hearth__buf_capacity(buf);
+    return hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word) &&
+           hearth__word_generation(word) != HEARTH__GENERATION_MAX && /* else it is retired */
+           buf->size_class == slot->size_class && buf->alignment_log == slot->alignment_log &&
+           capacity <= HEARTH__HELD_MAX - rest &&
+           hearth__exec_has_place(arena, capacity, slot->alignment_log) &&
+           (exchange->same_budget ||
+            hearth__exec_charge_ahead(arena, (int64_t)hearth__load_relaxed(&slot->weight)));
+}
+
+/* Inside the section: a slot with storage that came from another arena. It waited there as long as is asked for, and
+ * is not put in quarantine. */
+static void receive(struct hearth_exec *arena, struct hearth_buf *buf,
+                    struct hearth__exchange *exchange)
+{
+    struct hearth__exec_cells *cells = &arena->cells;
+    hearth__weight weight = hearth__load_relaxed(&buf->weight);
+    int64_t need = arena->stored + (int64_t)weight - arena->charge;
+    if (exchange->same_budget && arena->metering && need > 0) {
+        exchange->credit = need < (int64_t)weight ? need : (int64_t)weight;
+        arena->charge += exchange->credit;
+    }
+    arena->held += weight;
+    hearth__cell_add(&cells->obtained_count, 1);
+    hearth__cell_add(&cells->obtained_bytes, hearth__weight_capacity(weight));
+    if (arena->debug != 0)
+        hearth__debug_returned(arena->debug, buf);
+    hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
+    hearth__cell_add(&cells->gives, 1);
+    hearth__cell_add(&cells->moves, 1);
+    hearth__exec_store_give(arena, buf);
+}
+
+bool hearth__exec_exchange(struct hearth_exec *arena, struct hearth_buf *buf,
+                           struct hearth__exchange *exchange)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    uint64_t word = hearth__load_acquire(&buf->state);
+    if (hearth__exec_begin(arena, "hearth_io_take") != HEARTH_OK)
+        return false;
+    bool may = may_exchange(arena, buf, word, exchange);
+    if (may) {
+        exchange->size = hearth__load_relaxed(&buf->size);
+        (void)hearth__exec_take_back(arena, buf, false);
+        hearth__exec_count_given(arena, hearth__buf_capacity(buf));
+        hearth__buf_swap_storage(buf, exchange->slot);
+        hearth__store_relaxed(&buf->size, 0);
+        receive(arena, buf, exchange);
+    }
+    hearth__exec_end(arena, &after);
+    return may;
+}
+
 enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hearth_buf *buf,
                                        size_t size, bool keep)
 {

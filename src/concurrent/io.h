@@ -35,7 +35,7 @@ struct hearth__io_cells {
      * hands out the other. */
     hearth__cell bare_out_weight, bare_out_size, bare_in_weight, bare_in_size;
     hearth__cell lease_out_weight, lease_out_size, lease_in_weight, lease_in_size;
-    /* Storage obtained and given back; adopted storage counts with 0 bytes. */
+    /* Storage obtained and given back, also by a take and for one; adopted storage counts with 0 bytes. */
     hearth__cell obtained_count, obtained_bytes, given_count, given_bytes;
     hearth__cell adopted_bytes, released_bytes; /* storage from outside, and back there */
     hearth__cell misses, evictions, bypasses, exports, refills, flushes;
@@ -367,6 +367,11 @@ enum hearth_status hearth__io_prepare_aligned(struct hearth__io_access *access);
 /* Inside, left meanwhile: storage for an empty slot. */
 enum hearth_status hearth__io_fill(struct hearth__io_access *access,
                                    const struct hearth__want *want, struct hearth_buf *slot);
+
+/* Inside: a free slot of one class, of the thread's magazine or the shared list, in the given state; NULL: there is
+ * none. It still has its credit. */
+struct hearth_buf *hearth__io_take_class(struct hearth__io_access *access, unsigned size_class,
+                                         unsigned alignment_log, uint64_t state_and_count);
 
 /* Inside, left meanwhile: a slot with sufficient storage in the given state, by reuse or from the backing. */
 enum hearth_status hearth__io_obtain(struct hearth__io_access *access,

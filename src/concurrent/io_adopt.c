@@ -1,5 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I/O arena: storage that comes from elsewhere, from outside of the library or from an execution arena. */
+/*
+ * I/O arena: storage that comes from elsewhere, from outside of the library or from an execution arena.
+ *
+ * Problem. A runtime takes the same outputs in each run. What it takes the execution arena has to obtain anew for the
+ * next run; what comes home from the reader the I/O arena keeps, where nobody asks for it, since the next output
+ * comes by a take, too. One output more in each run, until ageing.
+ *
+ * Picture. A take is an exchange where it can be: the two slots change their storage, and stay where they are.
+ *
+ *                  execution arena                      I/O arena
+ *     before       buf: live, A                         slot: free, B
+ *     after        buf: free, B, the newest             slot: live, A
+ *     (without     buf: unused                          an unused slot: live, A)
+ *
+ * B is of A's class and alignment, of the same backing, and free: in the thread's magazine or a shared list. The
+ * slot is claimed as by any pop, so an evictor that saw it free finds its word changed; it is in nobody's list until
+ * the exchange is done, or it goes back with the stamp it had. The buffer's slot moves to its next generation as
+ * in a return.
+ *
+ * Whether the execution arena wants B is asked before B is looked for, and again in the section in which it is
+ * exchanged: not beside a visitor, not beyond the cap, not after the close of its service. Nothing is evicted for B.
+ *
+ * Accounts. Either arena counts one storage given and one obtained. A leaves the one's live figures for the
+ * other's; B the one's retained figures for the other's. Under a ceiling B's credit goes along, as much as the
+ * execution arena is not charged for already, past the budget: given back and charged again it might be somebody
+ * else's in between.
+ *
+ * Progress. Lock-free. A signal handler that interrupts a take finds either slot in nobody's reach.
+ */
 #include "concurrent/exec.h"
 #include "concurrent/io.h"
 
@@ -76,23 +104,71 @@ static void settle(struct hearth__io_access *access, struct hearth_buf *slot, si
     hearth__io_count_up(access, size);
 }
 
-/* Inside of this arena's section: with a slot of it, ask the other arena for the storage. */
-static enum hearth_status take_into(struct hearth__io_access *access, struct hearth_exec *from,
-                                    struct hearth_buf *buf, struct hearth_buf *slot)
+/* Inside: in exchange for free storage of the same class, which its slot then changes for the buffer's. Its credit
+ * goes along as far as the other arena is charged for it; what is left of it is this arena's again. False if there
+ * is none, or the other arena does not want it: nothing changed. */
+static bool take_in_exchange(struct hearth__io_access *access, struct hearth_exec *from,
+                             struct hearth_buf *buf, struct hearth_buf **slot)
+{
+    struct hearth_io *arena = access->arena;
+    struct hearth__exchange exchange = {.same_budget = from->budget == arena->budget};
+    exchange.slot = hearth__io_take_class(access, buf->size_class, buf->alignment_log,
+                                          (uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS);
+    if (exchange.slot == NULL)
+        return false;
+    hearth__weight weight = hearth__io_credit_of(exchange.slot);
+    if (!hearth__exec_exchange(from, buf, &exchange)) {
+        hearth__io_list_give(arena, exchange.slot); /* with its stamp */
+        return false;
+    }
+    settle(access, exchange.slot, exchange.size);
+    HEARTH__IO_COUNT(access, given_count, 1);
+    HEARTH__IO_COUNT(access, given_bytes, hearth__weight_capacity(weight));
+    /* Of the cap it is all this arena's again. */
+    (void)hearth__fetch_add_relaxed(&arena->credit, exchange.credit);
+    hearth__io_credit_give(access, weight - (hearth__weight)exchange.credit);
+    *slot = exchange.slot;
+    return true;
+}
+
+/* Inside, left meanwhile: for nothing, into a slot without storage. */
+static enum hearth_status take_outright(struct hearth__io_access *access, struct hearth_exec *from,
+                                        struct hearth_buf *buf, struct hearth_buf **slot)
 {
     size_t size;
+    enum hearth_status status = hearth__io_slot_force(access, slot);
+    if (status != HEARTH_OK)
+        return status;
+    status = access->closed ? HEARTH_CLOSED : hearth__exec_surrender(from, buf, *slot, &size);
+    if (status == HEARTH_OK) {
+        settle(access, *slot, size);
+        return HEARTH_OK;
+    }
+    hearth__io_slot_put(access->arena, *slot);
+    hearth__io_slot_unuse(access->arena);
+    return status;
+}
+
+/* Inside of this arena's section, left meanwhile. */
+static enum hearth_status take_into(struct hearth__io_access *access, struct hearth_exec *from,
+                                    struct hearth_buf *buf, bool wanted, struct hearth_buf **slot)
+{
+    enum hearth_status status = HEARTH_OK;
     size_t capacity = hearth__buf_capacity(buf);
     /* Within one service it is live before and after. */
     bool same = from->budget == access->arena->budget;
+    if (!access->closed && buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
+        status = hearth__io_prepare_aligned(access); /* where it will come home to */
+    if (access->closed || status != HEARTH_OK)
+        return access->closed ? HEARTH_CLOSED : status;
     if (!same && !hearth__io_room_take(access, capacity))
         return HEARTH_NO_MEMORY;
-    enum hearth_status status = hearth__exec_surrender(from, buf, slot, &size);
-    if (status == HEARTH_OK)
-        settle(access, slot, size);
+    if (!wanted || !take_in_exchange(access, from, buf, slot))
+        status = take_outright(access, from, buf, slot);
     if (!same && status == HEARTH_OK)
         hearth__exec_room_give(from, capacity);
     else if (!same)
-        hearth__io_room_give(access->arena, capacity);
+        hearth__io_room_undo(access->arena, capacity);
     return status;
 }
 
@@ -114,25 +190,14 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     if (status != HEARTH_OK)
         return status;
+    bool wanted = hearth__exec_has_place(from, hearth__buf_capacity(buf), buf->alignment_log);
     hearth__exec_end(from, &after);
     if (!hearth_io_can_take(arena, from))
         return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);
     struct hearth__io_access access;
     struct hearth_buf *slot = NULL;
     hearth__io_enter(arena, &access);
-    if (!access.closed && buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
-        status = hearth__io_prepare_aligned(&access); /* where it will come home to */
-    if (access.closed)
-        status = HEARTH_CLOSED;
-    else if (status == HEARTH_OK)
-        status = hearth__io_slot_force(&access, &slot);
-    if (status == HEARTH_OK) {
-        status = access.closed ? HEARTH_CLOSED : take_into(&access, from, buf, slot);
-        if (status != HEARTH_OK) {
-            hearth__io_slot_put(arena, slot);
-            hearth__io_slot_unuse(arena);
-        }
-    }
+    status = take_into(&access, from, buf, wanted, &slot);
     hearth__io_leave(&access);
     if (status == HEARTH_STALE)
         return hearth__io_misuse(arena, status, call, buf);

@@ -218,8 +218,8 @@ static struct hearth_buf *take_small(struct hearth__io_access *access, unsigned 
     return buf;
 }
 
-static struct hearth_buf *take_class(struct hearth__io_access *access, unsigned size_class,
-                                     unsigned alignment_log, uint64_t state_and_count)
+struct hearth_buf *hearth__io_take_class(struct hearth__io_access *access, unsigned size_class,
+                                         unsigned alignment_log, uint64_t state_and_count)
 {
     if (access->cache != NULL && size_class < HEARTH__IO_SMALL_CLASSES &&
         alignment_log == HEARTH__ALIGNMENT_LOG_MIN &&
@@ -236,7 +236,8 @@ static struct hearth_buf *reuse(struct hearth__io_access *access, const struct h
 {
     do {
         for (unsigned i = want->size_class; i <= want->last_class; i++) {
-            struct hearth_buf *buf = take_class(access, i, want->alignment_log, state_and_count);
+            struct hearth_buf *buf =
+                hearth__io_take_class(access, i, want->alignment_log, state_and_count);
             if (buf == NULL)
                 continue;
             hearth__io_credit_give(access, hearth__io_credit_of(buf));
@@ -253,7 +254,7 @@ static enum hearth_status reuse_any(struct hearth__io_access *access,
 {
     hearth__io_let_go(access);
     for (unsigned i = want->size_class; i < HEARTH__CLASS_COUNT; i++) {
-        *buf = take_class(access, i, want->alignment_log, RETURNING_BITS);
+        *buf = hearth__io_take_class(access, i, want->alignment_log, RETURNING_BITS);
         if (*buf != NULL) {
             hearth__io_credit_give(access, hearth__io_credit_of(*buf));
             return HEARTH_OK;
@@ -262,7 +263,7 @@ static enum hearth_status reuse_any(struct hearth__io_access *access,
     for (unsigned i = HEARTH__CLASS_COUNT; i > 0 && *buf == NULL; i--)
         for (unsigned log = HEARTH__ALIGNMENT_LOG_MIN;
              log <= HEARTH__ALIGNMENT_LOG_MAX && *buf == NULL; log++)
-            *buf = take_class(access, i - 1, log, RETURNING_BITS);
+            *buf = hearth__io_take_class(access, i - 1, log, RETURNING_BITS);
     if (*buf == NULL)
         return HEARTH_NO_SLOT;
     hearth__io_credit_give(access, hearth__io_credit_of(*buf));

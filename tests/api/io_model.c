@@ -333,6 +333,30 @@ static const char *by_cap(const struct io_model *model, bool lowered)
     return in_order(model, over, over + model->cap / 8);
 }
 
+static bool is_for_exchange(const struct io_piece *piece, size_t capacity)
+{
+    return piece->state == IO_RETAINED && piece->capacity == capacity && piece->alignment == 64;
+}
+
+bool io_model_exchanges(const struct io_model *model, size_t capacity)
+{
+    for (size_t i = 0; i < model->pieces; i++)
+        if (is_for_exchange(&model->piece[i], capacity))
+            return true;
+    return false;
+}
+
+static const char *by_exchange(const struct io_model *model, size_t capacity)
+{
+    size_t gone = 0;
+    for (const struct io_piece *it = model->piece; it < model->piece + model->pieces; it++) {
+        if (it->gone && !is_for_exchange(it, capacity))
+            return "something else than the taken buffer's like was given for it";
+        gone += it->gone;
+    }
+    return gone == 1 ? NULL : "a taken buffer was not exchanged for one other";
+}
+
 const char *io_model_settle(struct io_model *model, enum io_reason reason, size_t goal)
 {
     size_t retained = io_model_capacity(model, IO_RETAINED);
@@ -350,6 +374,8 @@ const char *io_model_settle(struct io_model *model, enum io_reason reason, size_
         wrong = in_order(model, retained, SIZE_MAX);
     if (reason == IO_BECAUSE_GOAL)
         wrong = in_order(model, goal < retained ? goal : retained, goal);
+    if (reason == IO_BECAUSE_TAKEN)
+        wrong = by_exchange(model, goal);
     for (size_t i = model->pieces; i-- > 0 && !wrong;) {
         if (model->piece[i].gone)
             drop(model, &model->piece[i]);

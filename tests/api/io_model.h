@@ -66,6 +66,9 @@ io_answers io_model_arrive_answers(const struct io_model *model, size_t capacity
 const char *io_model_alloc(struct io_model *model, size_t size, size_t alignment, const void *data,
                            uint64_t serial, struct io_piece **piece);
 
+/* Whether a take of this capacity, at default alignment, has something to give in exchange. */
+bool io_model_exchanges(const struct io_model *model, size_t capacity);
+
 /* Storage that came by take or adopt. */
 struct io_piece *io_model_arrive(struct io_model *model, size_t size, size_t capacity,
                                  size_t alignment);
@@ -85,6 +88,7 @@ enum io_reason {
     IO_BECAUSE_TRIM,    /* everything must be gone */
     IO_BECAUSE_GOAL,    /* least recently freed first, until `goal` */
     IO_BECAUSE_NEED,    /* anything may be gone: something failed for want of storage or slots */
+    IO_BECAUSE_TAKEN,   /* one of `goal` bytes and default alignment went the other way */
 };
 const char *io_model_settle(struct io_model *model, enum io_reason reason, size_t goal);
 

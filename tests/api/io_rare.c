@@ -20,7 +20,10 @@ bool io_run_take(struct io_run *run)
                  hearth_exec_free(run->exec, from));
     AGREE_STATUS(run, HEARTH_OK, hearth_exec_trim(run->exec, NULL));
     bool full = run->model.pieces >= run->model.slots;
-    TRY(io_run_settle(run, full ? IO_BECAUSE_NEED : IO_BECAUSE_NOTHING, 0));
+    if (status == HEARTH_OK && io_model_exchanges(&run->model, capacity))
+        TRY(io_run_settle(run, IO_BECAUSE_TAKEN, capacity)); /* and trimmed from where it went */
+    else
+        TRY(io_run_settle(run, full ? IO_BECAUSE_NEED : IO_BECAUSE_NOTHING, 0));
     if (status != HEARTH_OK)
         return true;
     struct io_piece *piece = io_model_arrive(&run->model, size, capacity, 64);
