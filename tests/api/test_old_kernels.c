@@ -105,8 +105,7 @@ Test(old_kernels, a_mixed_node_intermediate_then_final)
     mixed("t y", 1);
 }
 
-/* Off: fails. Each take obtains storage anew, and the I/O arena retains what came back until it ages. */
-Test(old_kernels, takes_do_not_pile_up, .disabled = true)
+Test(old_kernels, takes_do_not_pile_up)
 {
     static struct op both = {.outs = 2, .old = true, .count = {100000, 10}};
     open_with(PLAN("x", "y", OP("both", "x", "y t", &both)), 0);
