@@ -53,7 +53,8 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_pool_create(uint32_t threa
  *  is OK. */
 HEARTH_API enum hearth_status hearth_pool_destroy(struct hearth_pool *pool);
 
-/** Fill `executor` with the pool's. Valid as long as the pool. Returns INVALID. */
+/** Fill `executor` with the pool's: its threads and the caller. Valid as long as the pool. Returns
+ *  INVALID. */
 HEARTH_API enum hearth_status hearth_pool_executor(struct hearth_pool *pool,
                                                    struct hearth_executor *executor);
 

@@ -164,7 +164,8 @@ hearth_context_lend(struct hearth_context *body, const char *name,
 
 /** Run a body once, serially, on this thread. Its declared outputs are values of `body` afterwards;
  *  its inputs are gone unless lent. What was taken from a body before counts in the run's peaks until it
- *  is given to a body or an output, until the next run of a body, or until the kernel returns. Bodies
+ *  is given to a body or an output, until the next run of a body, or until the kernel returns; what a
+ *  kernel keeps in its own hands counts as well as that is known. Bodies
  *  nest at most HEARTH_CHILD_DEPTH_MAX deep. Returns as hearth_session_run(). */
 HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_context_run_body(struct hearth_context *body);
 

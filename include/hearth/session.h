@@ -122,6 +122,9 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_session_run(struct hearth_
  * die on another. After a kernel's failure no new node starts.
  * Thread: any, also a thread of the executor.
  * Progress: waits for the nodes that other threads run.
+ * A binding of an execution arena's tensor is for serial runs: its byte size changes on its owner's
+ * thread only. A process that forks while another thread is in a run does not use that session in the
+ * child.
  * Returns as hearth_session_run(); INVALID without a service, or when the context has an execution
  * allocator of its own.
  */
@@ -139,7 +142,7 @@ hearth_session_run_on(struct hearth_session *session, struct hearth_context *con
  * order, and the workspaces of one node, for each thread. It counts as retained, and ages as any.
  * The I/O arena gets
  * room for the declared outputs of one run, and for what each thread may keep of outputs below 64 KiB
- * that one thread makes and another returns. Bodies are not part of it. An executor is asked for as many calls as it has threads; each call
+ * that one thread makes and another returns. Bodies are not part of it. An executor is asked for one call less than it has threads; each call
  * keeps its thread until all have come or the deadline has passed, and *threads, if not NULL,
  * receives how many threads were filled, the caller among them.
  * `deadline_ns`: absolute CLOCK_MONOTONIC time in nanoseconds.
@@ -156,7 +159,8 @@ hearth_session_prefill(struct hearth_session *session, const struct hearth_execu
 /**
  * Export every declared output of a context after a run: leases[i] is the output that was declared
  * as number i. All or none; `count` must be the plan's number of outputs. What was not in the I/O
- * arena (borrowed, inline, taken) may be there already after a refusal, still a value of the context.
+ * arena (inline, taken) may be there already after a refusal, still a value of the context, but bound no
+ * more.
  * Ownership: the caller holds one reference of each lease; they outlive everything else.
  * Returns as hearth_context_export().
  */

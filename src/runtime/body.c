@@ -108,10 +108,11 @@ enum hearth_status hearth_context_run_body(struct hearth_context *context)
         .flags = frame->run->flags,
     };
     hearth__adrift_settle(frame);
-    note_depth(run.gauge, run.depth);
     hearth__store_relaxed(&body->busy, 1);
     enum hearth_status status = hearth__run_serially(&run);
     hearth__store_relaxed(&body->busy, 0);
+    if (run.depth <= HEARTH_CHILD_DEPTH_MAX)
+        note_depth(run.gauge, run.depth);
     hearth__tally_add(&frame->tally, &run.tally);
     frame->tally.body_runs++;
     return status;

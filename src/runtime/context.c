@@ -313,7 +313,8 @@ enum hearth_status hearth_context_bind_output(struct hearth_context *context, co
     if (status != HEARTH_OK)
         return status;
     if (context->kind != HEARTH__CONTEXT_USER || holder->plan == NULL || value == NULL ||
-        hearth_tensor_owner(tensor) == HEARTH_OWNER_NONE)
+        hearth_tensor_owner(tensor) < HEARTH_OWNER_INLINE ||
+        hearth_tensor_owner(tensor) > HEARTH_OWNER_BORROWED)
         return HEARTH_INVALID;
     uint32_t number = hearth__names_find(&holder->plan->names, name);
     if (number == HEARTH__NO_NAME || !holder->plan->values[number].is_output ||

@@ -71,6 +71,7 @@ struct hearth__holder {
     uint32_t flags;                          /* HEARTH_CONTEXT_* */
     struct hearth__tally between;            /* of calls outside of runs, for the next run */
     char error[240];
+    enum hearth_status error_status; /* of the run that the text is about */
     /* A body's only. */
     struct hearth__frame *frame; /* of the node whose kernel uses it */
     struct hearth__holder *next; /* of that node, or of the idle ones */

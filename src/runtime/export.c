@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exports: an output becomes a lease, which knows nothing of contexts, sessions and plans. */
 #include "runtime/session.h"
+#include "runtime/tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -142,8 +143,12 @@ static bool is_ready(const struct hearth__value *value, struct hearth_io *arena)
 /* Whether it can succeed at all. */
 static bool is_possible(const struct hearth__value *value, struct hearth_io *arena)
 {
-    if (hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_HANDLE || is_ready(value, arena))
+    if (hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_HANDLE)
         return hearth_tensor_owner(&value->tensor) != HEARTH_OWNER_NONE;
+    if (!hearth__handle_is_current(&value->tensor.handle))
+        return false;
+    if (is_ready(value, arena))
+        return true;
     struct hearth_allocator *owner = hearth_buf_owner(hearth_handle_buf(&value->tensor.handle));
     return owner == hearth_io_allocator(arena) || hearth_io_can_take(arena, hearth_exec_of(owner));
 }

@@ -205,11 +205,11 @@ static void check_outputs(struct hearth__frame *frame)
     }
 }
 
-/* What a body of the kernel failed with last; "". */
-static const char *body_error(const struct hearth__frame *frame)
+/* What a body of the kernel failed with last, if the kernel passed it on; "". */
+static const char *body_error(const struct hearth__frame *frame, enum hearth_status status)
 {
     const struct hearth__holder *body = frame->bodies;
-    while (body != NULL && body->error[0] == '\0')
+    while (body != NULL && (body->error[0] == '\0' || body->error_status != status))
         body = body->next;
     return body == NULL ? "" : body->error;
 }
@@ -218,7 +218,7 @@ static void kernel_failed(const struct hearth__frame *frame, enum hearth_status 
 {
     const char *refused =
         frame->refused == HEARTH__NO_VALUE ? "" : hearth__value_name(frame->run, frame->refused);
-    const char *body = body_error(frame);
+    const char *body = body_error(frame, status);
     if (*body != '\0') { /* the cause comes first: what is cut off is who called whom */
         hearth__run_fail(frame->run, status, "%s; in a body of node \"%.60s\" (%u)", body,
                          frame->node->name, frame->index);

@@ -84,6 +84,10 @@ void hearth__event(const struct hearth__run *run, const struct hearth__frame *fr
 void hearth__event_between(const struct hearth__holder *holder, enum hearth_event_kind kind,
                            const char *value, size_t bytes)
 {
+    if (holder->frame != NULL) { /* a body's, in a kernel */
+        hearth__event(holder->frame->run, holder->frame, kind, value, bytes);
+        return;
+    }
     struct hearth__gauge gauge = {.shared = false};
     const struct hearth__run run = {
         .events = holder->events.fn == NULL ? NULL : &holder->events,
@@ -97,6 +101,7 @@ void hearth__run_fail(struct hearth__run *run, enum hearth_status status, const 
     uint32_t none = HEARTH_OK;
     if (!hearth__cas_acq_rel(&run->status, &none, (uint32_t)status))
         return;
+    run->holder->error_status = status;
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(run->holder->error, sizeof(run->holder->error), format, arguments);

@@ -48,7 +48,7 @@ static enum hearth_status make_again(struct hearth__frame *frame, uint32_t slot,
     struct hearth_tensor made = HEARTH_TENSOR_INIT;
     enum hearth_status status;
 
-    value->bound = value->bound && !is_empty(&value->tensor);
+    value->bound = value->bound && hearth__slot_placed(value);
     if (value->bound)
         status = reshape_bound(&value->tensor, dtype, shape, bytes);
     else if (binding != NULL)
@@ -220,6 +220,7 @@ static enum hearth_status fill_bound(struct hearth__frame *frame, uint32_t slot,
         return status;
     if (bytes != 0)
         memmove(hearth_tensor_data(made), hearth_tensor_data(tensor), bytes);
+    hearth__adrift_land(frame, hearth__slot_domain(frame, slot), bytes);
     frame->tally.payload_copies++;
     frame->tally.migration_copies += hearth_tensor_owner(tensor) != HEARTH_OWNER_BORROWED;
     frame->tally.copied_bytes += bytes;

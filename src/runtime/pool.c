@@ -78,9 +78,10 @@ static bool grow(struct hearth_pool *pool)
         return false;
     for (size_t i = pool->head; i != pool->tail; i++)
         ring[i & (room - 1)] = pool->ring[i & (pool->room - 1)];
-    free(pool->ring);
+    struct task *old = pool->ring;
     pool->ring = ring;
     pool->room = room;
+    free(old);
     return true;
 }
 
@@ -191,6 +192,6 @@ enum hearth_status hearth_pool_executor(struct hearth_pool *pool, struct hearth_
     *executor = (struct hearth_executor)HEARTH_EXECUTOR_INIT;
     executor->submit = submit;
     executor->pool = pool;
-    executor->threads = pool->count;
+    executor->threads = pool->count + 1; /* and who runs on it */
     return HEARTH_OK;
 }

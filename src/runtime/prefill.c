@@ -105,6 +105,8 @@ static void wait_for_all(struct prefill *prefill)
     int failed = 0;
     while (prefill->arrived < prefill->expected && !prefill->over && failed == 0)
         failed = pthread_cond_timedwait(&prefill->moved, &prefill->lock, &until);
+    if (failed != 0)
+        prefill->over = true; /* who comes now may be on a thread that has left */
 }
 
 /* With the lock held: one that will not come. */
@@ -183,7 +185,7 @@ static enum hearth_status prefill_on(struct hearth_session *session,
                                      const struct hearth_executor *executor, uint64_t deadline_ns,
                                      size_t *threads)
 {
-    uint32_t calls = executor == NULL ? 0 : hearth__executor_threads(executor);
+    uint32_t calls = executor == NULL ? 0 : hearth__executor_threads(executor) - 1;
     struct prefill *prefill;
     enum hearth_status status = fill_outputs(session, calls);
     if (status == HEARTH_OK)

@@ -10,12 +10,14 @@
 #include <time.h>
 
 #define ENDED ((uint64_t)1 << 63)
+#define CONCURRENT_MAX 4096u
 
 enum hearth_status hearth_session_create(const struct hearth_session_options *options,
                                          struct hearth_session **made)
 {
     if (options == NULL || made == NULL || options->size != sizeof(*options) ||
-        options->plan == NULL || options->reserved != 0)
+        options->plan == NULL || options->reserved != 0 ||
+        options->concurrent_runs > CONCURRENT_MAX)
         return HEARTH_INVALID;
     struct hearth_session *session = calloc(1, sizeof(*session));
     if (session == NULL)

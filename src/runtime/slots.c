@@ -103,16 +103,10 @@ void hearth__slot_tell(const struct hearth__frame *frame, uint32_t slot, uint32_
                   hearth__slot_value(frame, slot)->counted);
 }
 
-static bool is_placed(const struct hearth__value *value)
-{
-    return value->tensor.data == value->placed && value->tensor.owner == value->placed_owner &&
-           value->tensor.handle.generation == value->placed_generation;
-}
-
 enum hearth_status hearth__slot_check(struct hearth__frame *frame, uint32_t slot)
 {
     struct hearth__value *value = hearth__slot_value(frame, slot);
-    if (hearth__likely(is_placed(value))) {
+    if (hearth__likely(hearth__slot_placed(value))) {
         if (hearth__unlikely(hearth_tensor_size(&value->tensor) != value->counted)) {
             bool bound = value->bound; /* the kernel reshaped it */
             hearth__slot_uncount(frame, value);

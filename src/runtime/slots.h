@@ -22,6 +22,13 @@ struct hearth_tensor *hearth__slot_binding(const struct hearth__frame *frame, ui
 /* The value in a slot is this node's from now on. */
 void hearth__slot_count(struct hearth__frame *frame, uint32_t slot, bool bound);
 
+/* Whether the storage is the one that was counted. */
+static inline bool hearth__slot_placed(const struct hearth__value *value)
+{
+    return value->tensor.data == value->placed && value->tensor.owner == value->placed_owner &&
+           value->tensor.handle.generation == value->placed_generation;
+}
+
 /* It stops counting; and is released. */
 void hearth__slot_uncount(struct hearth__frame *frame, struct hearth__value *value);
 void hearth__slot_empty(struct hearth__frame *frame, struct hearth__value *value);
