@@ -214,8 +214,8 @@ Test(body_peaks, several_values_at_once)
     lend_ramp(run.context, "x");
     for (unsigned i = 0; i < 3; i++) {
         struct hearth_run_stats stats = run_once(&run);
-        EXPECT_SIZE(2 * 64, stats.execution_peak_bytes); /* a, and the one before it */
-        EXPECT_SIZE(2 * 192, stats.io_peak_bytes);       /* b, and the one before it */
+        EXPECT_SIZE(128, stats.execution_peak_bytes); /* a, and the one before it */
+        EXPECT_SIZE(384, stats.io_peak_bytes);        /* b, and the one before it */
         EXPECT_SIZE(0, stats.payload_copies);
         EXPECT_SIZE(0, stats.taken);
     }
