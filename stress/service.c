@@ -6,6 +6,7 @@
 #include <hearth/status.h>
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
