@@ -50,6 +50,7 @@ enum hearth_status hearth__run_begin(struct hearth__run *run)
         missing_input(run, value);
         return HEARTH_INVALID;
     }
+    run->begun = true;
     return HEARTH_OK;
 }
 

@@ -35,6 +35,7 @@ struct hearth__run {
     struct hearth__frame *parent;  /* of a body: the node that runs it; NULL */
     uint32_t depth;                /* of bodies; 0: the session's plan */
     uint32_t flags;                /* HEARTH_CONTEXT_* */
+    bool begun;                    /* all inputs were there */
     _Atomic(uint32_t) status;      /* the first failure; writer: whoever fails first */
     struct hearth__tally tally;    /* of all threads; guarded by tally_lock if shared */
 };

@@ -228,8 +228,9 @@ static enum hearth_status run_on(struct hearth_session *session, struct hearth__
                                                  : hearth__run_parallel(&run, executor, &threads);
     if (run.service != NULL)
         (void)hearth_service_end_run(run.service);
-    figures.runs = hearth__fetch_add_relaxed(&session->runs, 1) + 1;
-    if (stats == NULL)
+    if (run.begun)
+        figures.runs = hearth__fetch_add_relaxed(&session->runs, 1) + 1;
+    if (stats == NULL || !run.begun)
         return status;
     figures.elapsed_ns = now_ns() - start;
     struct backing_calls after = calls_of(run.service);
