@@ -238,7 +238,7 @@ static enum hearth_status submit_noting(void *unused, void (*fn)(void *), void *
 Test(session_lanes, each_call_of_a_prefill_keeps_its_thread)
 {
     for (unsigned i = 0; i < 20; i++) {
-        struct hearth_executor noting = refusing_executor(CALLS);
+        struct hearth_executor noting = refusing_executor(CALLS + 1);
         size_t threads = 0;
         noting.submit = submit_noting;
         atomic_store(&submitted, 0);

@@ -20,7 +20,7 @@ static void pool_open(struct pool *pool, uint32_t threads)
     *pool = (struct pool){.executor = HEARTH_EXECUTOR_INIT};
     EXPECT(HEARTH_OK, hearth_pool_create(threads, &pool->pool));
     EXPECT(HEARTH_OK, hearth_pool_executor(pool->pool, &pool->executor));
-    EXPECT_SIZE(threads, pool->executor.threads);
+    EXPECT_SIZE(threads + 1, pool->executor.threads); /* and the caller */
 }
 
 static void pool_close(struct pool *pool)
