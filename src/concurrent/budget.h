@@ -108,6 +108,12 @@ bool hearth__budget_room_take(struct hearth__budget *budget, size_t bytes, uint3
 /* The same for waiters: no manners. */
 bool hearth__budget_room_reserve(struct hearth__budget *budget, uint64_t units, uint32_t priority);
 
+/* Whether somebody waits: who could do without storage leaves it then. */
+static inline bool hearth__budget_is_waited_for(const struct hearth__budget *budget)
+{
+    return budget->metered && (hearth__load_acquire(&budget->room) & HEARTH__ROOM_WAITING) != 0;
+}
+
 /* Add room; whether somebody waits. */
 static inline bool hearth__budget_room_add(struct hearth__budget *budget, uint64_t units)
 {

@@ -31,6 +31,8 @@
 #include "concurrent/exec.h"
 #include "concurrent/io.h"
 
+#include "core/perturb.h"
+
 #include "core/misuse.h"
 
 /* Its content is its own: nothing but the site is of interest. */
@@ -116,9 +118,13 @@ static bool take_in_exchange(struct hearth__io_access *access, struct hearth_exe
                                           (uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS);
     if (exchange.slot == NULL)
         return false;
+    HEARTH__PERTURB("io.exchange");
     hearth__weight weight = hearth__io_credit_of(exchange.slot);
-    if (!hearth__exec_exchange(from, buf, &exchange)) {
+    /* It may be what a waiter was woken for, and the take does without it. */
+    if (hearth__budget_is_waited_for(arena->budget) ||
+        !hearth__exec_exchange(from, buf, &exchange)) {
         hearth__io_list_give(arena, exchange.slot); /* with its stamp */
+        hearth__io_room_give(arena, 0);             /* who looked meanwhile did not see it */
         return false;
     }
     settle(access, exchange.slot, exchange.size);
@@ -163,7 +169,8 @@ static enum hearth_status take_into(struct hearth__io_access *access, struct hea
         return access->closed ? HEARTH_CLOSED : status;
     if (!same && !hearth__io_room_take(access, capacity))
         return HEARTH_NO_MEMORY;
-    if (!wanted || !take_in_exchange(access, from, buf, slot))
+    if (!wanted || hearth__budget_is_waited_for(access->arena->budget) ||
+        !take_in_exchange(access, from, buf, slot))
         status = take_outright(access, from, buf, slot);
     if (!same && status == HEARTH_OK)
         hearth__exec_room_give(from, capacity);
