@@ -2,28 +2,28 @@
 /* Element types and shapes. */
 #include <hearth/tensor.h>
 
+static const struct {
+    const char *text;
+    uint32_t bits;
+} types[] = {
+#define HEARTH_DTYPE_ROW(name, value, bits, text) [value] = {text, bits},
+    HEARTH_DTYPE_MAP(HEARTH_DTYPE_ROW)
+#undef HEARTH_DTYPE_ROW
+};
+
+static bool is_known(enum hearth_dtype dtype)
+{
+    return (size_t)dtype < sizeof(types) / sizeof(types[0]);
+}
+
 const char *hearth_dtype_name(enum hearth_dtype dtype)
 {
-    switch (dtype) {
-#define HEARTH_DTYPE_TEXT(name, value, bits, text)                                                 \
-    case HEARTH_DTYPE_##name:                                                                      \
-        return text;
-        HEARTH_DTYPE_MAP(HEARTH_DTYPE_TEXT)
-#undef HEARTH_DTYPE_TEXT
-    }
-    return "unknown";
+    return is_known(dtype) ? types[dtype].text : "unknown";
 }
 
 uint32_t hearth_dtype_bits(enum hearth_dtype dtype)
 {
-    switch (dtype) {
-#define HEARTH_DTYPE_BITS(name, value, bits, text)                                                 \
-    case HEARTH_DTYPE_##name:                                                                      \
-        return bits;
-        HEARTH_DTYPE_MAP(HEARTH_DTYPE_BITS)
-#undef HEARTH_DTYPE_BITS
-    }
-    return 0;
+    return is_known(dtype) ? types[dtype].bits : 0;
 }
 
 enum hearth_status hearth_shape_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,
