@@ -325,6 +325,8 @@ static void check_stopped(void)
     if (hearth_service_waiter_count(service) != 0)
         stress_violation("somebody waits while all have stopped");
     check_ceiling();
+    /* What other slices left to be given back is given back first. */
+    (void)stress_service_trim(service, 0, 0, true);
     /* A goal of nothing: the report alone. What was pending may be taken in. */
     struct hearth_trim_report report = stress_service_trim(service, 0, 0, true);
     size_t retained = hearth_service_retained_bytes(service);

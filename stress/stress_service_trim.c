@@ -45,8 +45,9 @@ struct trimmer {
 static struct stress_options options;
 static struct hearth_service *service;
 static struct hearth_backing *backing;
-static bool alone;  /* no maintenance thread in this round */
-static bool capped; /* caps change in this round */
+static bool alone; /* no maintenance thread in this round */
+/* In this round trims alone give back: no caps, no slices of others whose rest a trim gives back as well. */
+static bool goals;
 static struct worker workers[THREADS_MAX];
 static pthread_barrier_t barrier;
 static _Atomic(unsigned) working; /* workers that have not stopped: for the trimmers */
@@ -140,11 +141,12 @@ static void *work(void *argument)
 static void trim(struct trimmer *self, uint64_t draw)
 {
     size_t goal = draw % 3 == 0 ? HEARTH_UNBOUNDED : (draw >> 8) % SIZE_MOST;
-    uint64_t budget = (draw >> 30) % 2 == 0 ? 0 : 1 + (draw >> 12) % 500000;
+    uint64_t budget = goals || (draw >> 30) % 2 == 0 ? 0 : 1 + (draw >> 12) % 500000;
     struct hearth_trim_report report = stress_service_trim(service, goal, budget, false);
-    /* Who serves a trim takes over a lowered cap as well, and evicts down to it: that is in the report. */
-    if (goal != HEARTH_UNBOUNDED && !capped && report.released_bytes > goal + 2 * SIZE_MOST)
-        stress_violation("a trim of %zu bytes released %" PRIu64, goal, report.released_bytes);
+    if (goals && goal != HEARTH_UNBOUNDED && report.released_bytes > goal + 2 * SIZE_MOST)
+        stress_violation("a trim of %zu bytes released %" PRIu64 ", %" PRIu64
+                         " of execution arenas",
+                         goal, report.released_bytes, report.released_exec_bytes);
     self->released += report.released_bytes;
     self->trims++;
 }
@@ -156,7 +158,7 @@ static void disturb(struct trimmer *self)
     uint32_t domains = 1 + (uint32_t)(draw >> 8) % 3;
     switch (draw % 8) {
     case 0:
-        if (!capped)
+        if (goals)
             break;
         stress_expect(hearth_service_set_retention_cap(
                           service, domains, caps[(draw >> 16) % (sizeof caps / sizeof *caps)]),
@@ -170,6 +172,8 @@ static void disturb(struct trimmer *self)
         break;
     case 2:
     case 3:
+        if (goals)
+            break;
         stress_expect(hearth_service_tick(service), "a tick");
         self->ticks++;
         break;
@@ -229,7 +233,7 @@ static void open_round(uint64_t number, struct stress_lender *lender)
 {
     struct hearth_service_options with = HEARTH_SERVICE_OPTIONS_INIT;
     alone = number % 2 == 0;
-    capped = number / 2 % 2 == 1;
+    goals = number % 4 == 0;
     with.flags = alone ? HEARTH_SERVICE_NO_THREAD : 0;
     with.maintenance_bytes = 65536;
     with.age_ms = 1;

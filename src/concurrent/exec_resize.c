@@ -177,6 +177,8 @@ bool hearth__exec_has_place(const struct hearth_exec *arena, size_t capacity,
 static bool may_exchange(struct hearth_exec *arena, const struct hearth_buf *buf, uint64_t word,
                          const struct hearth__exchange *exchange)
 {
+    if (arena->visited) /* the store, and what it holds, are the visitor's */
+        return false;
     const struct hearth_buf *slot = exchange->slot;
     size_t capacity = hearth__buf_capacity(slot);
     size_t rest = hearth__weight_capacity(arena->held) - hearth__buf_capacity(buf);
