@@ -44,8 +44,8 @@ struct hearth_context_options {
      *  INVALID. A run on an executor needs NULL. */
     struct hearth_allocator *execution;
     /** Serves declared outputs and staged inputs; a run on an executor calls it from several threads at
-     *  once, and is INVALID with an execution arena or a simple allocator here. NULL: the allocator of `arena`; without one, as
-     *  `execution`. */
+     *  once, and is INVALID with an execution arena or a simple allocator here. NULL: the allocator of
+     *  `arena`; without one, as `execution`. */
     struct hearth_allocator *io;
     /** The arena that exports become leases of (referenced); NULL: the session's service's; without
      *  one, exports are INVALID. */

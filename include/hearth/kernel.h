@@ -25,8 +25,8 @@ HEARTH_BEGIN_DECLS
 struct hearth_context;
 
 /* For kernels: on the context that the kernel got. Slots count from 0. O(1), no metadata
- * allocation. On any other context they are INVALID (pointers: NULL, bool: false). A kernel neither detaches its thread from
- * the service nor forks with the child returning from it. */
+ * allocation. On any other context they are INVALID (pointers: NULL, bool: false). A
+ * kernel neither detaches its thread from the service nor forks with the child returning from it. */
 
 /** An input's value; NULL for an optional slot that is not used. Ownership: the context's; valid
  *  until the kernel returns, or the input is reused in place. */

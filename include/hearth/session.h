@@ -140,15 +140,15 @@ hearth_session_run_on(struct hearth_session *session, struct hearth_context *con
  *
  * For each size it is as many buffers as values of that size can be alive at the same time in any
  * order, and the workspaces of one node, for each thread. It counts as retained, and ages as any.
- * The I/O arena gets
- * room for the declared outputs of one run, and for what each thread may keep of outputs below 64 KiB
- * that one thread makes and another returns. Bodies are not part of it. An executor is asked for one call less than it has threads; each call
- * keeps its thread until all have come or the deadline has passed, and *threads, if not NULL,
- * receives how many threads were filled, the caller among them.
+ * The I/O arena gets room for the declared outputs of one run, and for what each thread may keep of
+ * outputs below 64 KiB that one thread makes and another returns. Bodies are not part of it. An
+ * executor is asked for one call less than it has threads; each call keeps its thread until all
+ * have come or the deadline has passed, and *threads, if not NULL, receives how many threads were
+ * filled, the caller among them.
  * `deadline_ns`: absolute CLOCK_MONOTONIC time in nanoseconds.
  * Thread: any, one at a time on an executor, since two would keep each other's threads; on a thread
- * of the executor's own it waits for the whole deadline, since it keeps one
- * call from coming. Progress: allocates, makes system calls, waits.
+ * of the executor's own, and where submit waits for the call, it waits for the whole deadline, since
+ * one call cannot come. Progress: allocates, makes system calls, waits.
  * Returns TIMEOUT (not all calls came in time; what was filled stays), OVERFLOW (a plan of more than
  * 16,384 nodes), NO_MEMORY, INVALID (no service), and what hearth_service_exec() answers.
  */

@@ -131,8 +131,9 @@ struct hearth_tensor {
 
 /**
  * Make a tensor in an empty one, with unspecified content. `allocator` NULL: inline, else owned by
- * a handle. `bytes` 0: as the type and shape say (0 for a type without a fixed size, if there are no elements); for STRING, and for layouts of the caller's own,
- * the byte size, which may not be smaller than what type and shape say.
+ * a handle. `bytes` 0: as the type and shape say (0 for a type without a fixed size, if there are
+ * no elements); for STRING, and for layouts of the caller's own, the byte size, which may not be
+ * smaller than what type and shape say.
  * Thread, Progress: those of hearth_alloc() on the allocator; inline uses the C heap.
  * Ownership: the tensor owns the storage until it is reset, moved or released.
  * Returns BUSY (*tensor is not empty), INVALID, OVERFLOW, and what hearth_alloc() answers.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element types and shapes. */
-#include <hearth/tensor.h>
+#include "runtime/tensor.h"
 
 static const struct {
     const char *text;
@@ -11,19 +11,19 @@ static const struct {
 #undef HEARTH_DTYPE_ROW
 };
 
-static bool is_known(enum hearth_dtype dtype)
+bool hearth__dtype_is_known(enum hearth_dtype dtype)
 {
     return (size_t)dtype < sizeof(types) / sizeof(types[0]);
 }
 
 const char *hearth_dtype_name(enum hearth_dtype dtype)
 {
-    return is_known(dtype) ? types[dtype].text : "unknown";
+    return hearth__dtype_is_known(dtype) ? types[dtype].text : "unknown";
 }
 
 uint32_t hearth_dtype_bits(enum hearth_dtype dtype)
 {
-    return is_known(dtype) ? types[dtype].bits : 0;
+    return hearth__dtype_is_known(dtype) ? types[dtype].bits : 0;
 }
 
 enum hearth_status hearth_shape_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,

@@ -37,7 +37,8 @@ struct hearth__run {
     uint32_t flags;                /* HEARTH_CONTEXT_* */
     bool begun;                    /* all inputs were there */
     _Atomic(uint32_t) status;      /* the first failure; writer: whoever fails first */
-    struct hearth__tally tally;    /* of all threads; guarded by tally_lock if shared */
+    struct hearth__tally
+        tally; /* of all threads; guarded by the lane's lock if there are several */
 };
 
 /* One workspace of a node. */

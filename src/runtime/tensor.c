@@ -4,22 +4,11 @@
 
 #include <stdlib.h>
 
-static bool is_known(enum hearth_dtype dtype)
-{
-    switch (dtype) {
-#define KNOWN(name, value, bits, text) case HEARTH_DTYPE_##name:
-        HEARTH_DTYPE_MAP(KNOWN)
-#undef KNOWN
-        return true;
-    }
-    return false;
-}
-
 /* The fewest bytes that a tensor of this type and shape has: 0 for types without a fixed size. */
 static enum hearth_status least_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,
                                       size_t *bytes)
 {
-    if (shape == NULL || shape->reserved != 0 || !is_known(dtype))
+    if (shape == NULL || shape->reserved != 0 || !hearth__dtype_is_known(dtype))
         return HEARTH_INVALID;
     if (hearth_dtype_bits(dtype) != 0)
         return hearth_shape_bytes(dtype, shape, bytes);

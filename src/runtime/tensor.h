@@ -21,6 +21,9 @@ static inline bool hearth__handle_is_current(const struct hearth_handle *handle)
                : hearth_buf_generation(handle->buf) == handle->generation;
 }
 
+/* Whether it is a value of enum hearth_dtype. */
+bool hearth__dtype_is_known(enum hearth_dtype dtype);
+
 /* The byte size of a tensor: `asked`, or what type and shape say where that is 0. INVALID (less than they say, or
  * not said for a type without a fixed size), OVERFLOW. */
 enum hearth_status hearth__tensor_bytes(enum hearth_dtype dtype, const struct hearth_shape *shape,
