@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replay_report.h"
+#include "json_report.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-
-/* Figures are means of measurements: more digits would be noise. */
-#define REAL_DIGITS 8
 
 #define KIB 1024.0
 
@@ -36,8 +34,9 @@ static json_t *make_arenas(const struct replay_row *row)
                      figure(row, arenas->exec_footprint_bytes));
 }
 
-static json_t *make_row(const struct replay_row *row)
+static json_t *make_row(const void *of)
 {
+    const struct replay_row *row = of;
     const struct replay_job *job = &row->job;
     const struct replay_result *result = &row->result;
     char name[256];
@@ -66,41 +65,9 @@ static json_t *make_row(const struct replay_row *row)
     return object;
 }
 
-static json_t *make_array(const struct replay_row *rows, size_t count)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) {
-        /* Takes NULL for an answer. */
-        if (json_array_append_new(array, make_row(&rows[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
-    }
-    return array;
-}
-
-static bool finish(void)
-{
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("hearth replay: standard output");
-        return false;
-    }
-    return true;
-}
-
 bool replay_report_json(const struct replay_row *rows, size_t count)
 {
-    json_t *array = make_array(rows, count);
-    if (array == NULL) {
-        fprintf(stderr, "hearth replay: out of memory\n");
-        return false;
-    }
-    int failed = json_dumpf(array, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
-    json_decref(array);
-    if (failed == 0) {
-        putchar('\n');
-    }
-    return finish() && failed == 0;
+    return json_report("replay", make_row, rows, count, sizeof rows[0]);
 }
 
 static void print_row(const struct replay_row *row)
@@ -164,5 +131,5 @@ bool replay_report_table(const struct replay_row *rows, size_t count)
     if (count > 0 && rows[0].has_arenas) {
         print_arenas(rows, count);
     }
-    return finish();
+    return json_report_finish("replay");
 }

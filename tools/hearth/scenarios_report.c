@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenarios_report.h"
+#include "json_report.h"
 
 #include "scenarios_kernels.h"
 #include "scenarios_row.h"
@@ -7,9 +8,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-
-/* Figures are means of measurements: more digits would be noise. */
-#define REAL_DIGITS 8
 
 #define KIB 1024.0
 
@@ -72,8 +70,9 @@ static json_t *make_values(const struct scenario_row *row)
                      trims ? json_integer(integer(result->retained_after_trim)) : json_null());
 }
 
-static json_t *make_row(const struct scenario_row *row)
+static json_t *make_row(const void *of)
 {
+    const struct scenario_row *row = of;
     char why[256] = "";
     json_t *object = make_setting(row);
     json_t *failed = scenario_accept(row, why, sizeof why) ? json_null() : json_string(why);
@@ -88,41 +87,9 @@ static json_t *make_row(const struct scenario_row *row)
     return object;
 }
 
-static json_t *make_array(const struct scenario_row *rows, size_t count)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) {
-        /* Takes NULL for an answer. */
-        if (json_array_append_new(array, make_row(&rows[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
-    }
-    return array;
-}
-
-static bool finish(void)
-{
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("hearth scenarios: standard output");
-        return false;
-    }
-    return true;
-}
-
 bool scenario_report_json(const struct scenario_row *rows, size_t count)
 {
-    json_t *array = make_array(rows, count);
-    if (array == NULL) {
-        fprintf(stderr, "hearth scenarios: out of memory\n");
-        return false;
-    }
-    int failed = json_dumpf(array, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
-    json_decref(array);
-    if (failed == 0) {
-        putchar('\n');
-    }
-    return finish() && failed == 0;
+    return json_report("scenarios", make_row, rows, count, sizeof rows[0]);
 }
 
 static void print_row(const struct scenario_row *row)
@@ -155,5 +122,5 @@ bool scenario_report_table(const struct scenario_row *rows, size_t count)
     for (size_t i = 0; i < count; i++) {
         print_row(&rows[i]);
     }
-    return finish();
+    return json_report_finish("scenarios");
 }
