@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* The two moves take turns. As kinds do from pass to pass, moves do from two passes to the next two. */
+#define TURNS 2u
+
 /* The greater comes first; equals stay in the order of requests. */
 static uint64_t merit(const struct hearth__packer *packer, enum hearth__pack_method method,
                       uint32_t buffer)
@@ -102,12 +105,34 @@ static void move_one(struct hearth__packer *packer, const struct hearth__pack_ba
     packer->work += 4 * (uint64_t)packer->active;
 }
 
+/* Move all that reach above some height forward, a height above the bound: whoever lies there is what the layout
+ * got wrong. Joslin and Clements (1999) blame and reorder so. */
+static void move_blamed(struct hearth__packer *packer, const struct hearth__pack_base *base)
+{
+    uint32_t over = (uint32_t)(base->total - packer->bound);
+    uint64_t height = packer->bound + draw(packer, over);
+    uint32_t front = 0;
+    uint32_t blamed = 0;
+    for (uint32_t i = 0; i < packer->active; i++)
+        blamed += base->offsets[i] + (uint64_t)packer->sizes[i] > height;
+    for (uint32_t i = 0; i < packer->active; i++) {
+        uint32_t buffer = base->order[i];
+        if (base->offsets[buffer] + (uint64_t)packer->sizes[buffer] > height)
+            packer->order[front++] = buffer;
+        else
+            packer->order[blamed++] = buffer;
+    }
+    packer->work += 4 * (uint64_t)packer->active;
+}
+
 void hearth__pack_search_next(struct hearth__packer *packer, enum hearth__pack_kind kind)
 {
     const struct hearth__pack_base *skyline = &packer->bases[HEARTH__PACK_BY_SKYLINE];
     const struct hearth__pack_base *base = &packer->bases[kind];
     if (kind == HEARTH__PACK_BY_FIT && skyline->total < base->total)
         order_by_offset(packer, skyline->offsets);
+    else if ((packer->passes & TURNS) == 0)
+        move_blamed(packer, base);
     else
         move_one(packer, base);
 }
