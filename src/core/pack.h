@@ -73,7 +73,7 @@ struct hearth__packer;
 
 #define HEARTH__PACK_COUNT_MAX ((size_t)1 << 26)
 
-/* Bytes of a packer for this many buffers; about 150 for each. 0: too many. */
+/* Bytes of a packer for this many buffers; about 140 for each. 0: too many. */
 size_t hearth__packer_bytes(size_t count);
 
 /* A packer in memory of hearth__packer_bytes() bytes, aligned as malloc() aligns. Reads the items, which

@@ -105,8 +105,8 @@ static void move_one(struct hearth__packer *packer, const struct hearth__pack_ba
     packer->work += 4 * (uint64_t)packer->active;
 }
 
-/* Move all that reach above some height forward, a height above the bound: whoever lies there is what the layout
- * got wrong. Joslin and Clements (1999) blame and reorder so. */
+/* Move all that reach above some height forward, a height above the bound: whoever lies there is what
+ * the layout got wrong. Joslin and Clements (1999) blame and reorder so. */
 static void move_blamed(struct hearth__packer *packer, const struct hearth__pack_base *base)
 {
     uint32_t over = (uint32_t)(base->total - packer->bound);
