@@ -272,6 +272,32 @@ Test(pack, more_work_is_never_worse)
     }
 }
 
+Test(pack, what_is_there_never_gets_worse)
+{
+    enum { COUNT = 400 };
+    pack_make_items(many, COUNT, 600, 600, 13, 3);
+    void *memory = malloc(hearth__packer_bytes(COUNT));
+    cr_assert_not_null(memory);
+    const struct hearth__pack_options options = {.work = 4000000};
+    struct hearth__packer *packer;
+    assert_ok(hearth__packer_init(memory, many, COUNT, &options, &packer));
+    size_t least = SIZE_MAX;
+    size_t layouts = 0;
+    for (bool done = false; !done;) {
+        done = hearth__packer_step(packer, 10000);
+        size_t offsets[COUNT];
+        struct hearth__pack_report report;
+        if (hearth__packer_layout(packer, offsets, &report) == HEARTH_BUSY)
+            continue;
+        pack_check(many, COUNT, offsets, &report);
+        cr_assert_leq(report.total, least, "%zu after %zu", report.total, least);
+        layouts += report.total < least;
+        least = report.total;
+    }
+    cr_assert_gt(layouts, 2, "the run is a hard one");
+    free(memory);
+}
+
 Test(pack, what_is_accepted_ends_the_work)
 {
     pack_make_items(many, 400, 600, 600, 20, 3);
