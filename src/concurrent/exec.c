@@ -83,7 +83,7 @@ static bool owned_by(struct hearth_exec *arena, uint64_t token)
     bool claimed = hearth__cas_acquire(&arena->owner, &owner, token);
 #endif
     if (claimed)
-        hearth__store_relaxed(&arena->section.gate, token);
+        hearth__store_relaxed(&arena->section.gate, hearth__exec_gate(arena, token));
     /* A signal handler may have claimed it for this thread meanwhile. */
     return claimed || owner == token;
 }
@@ -102,14 +102,14 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
     if (!owned_by(arena, token))
         return is_gone(arena) ? HEARTH_CLOSED
                               : hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
-    if (!hearth__section_open(&arena->section, token))
+    if (!hearth__section_open(&arena->section, hearth__exec_gate(arena, token)))
         return is_gone(arena) ? HEARTH_CLOSED : hearth__exec_busy(arena);
     hearth__section_resume(&arena->section);
     /* EDGE section.visit, observe: what visitors did who have left. */
     uint32_t attention = hearth__load_acquire(&arena->section.attention);
     if ((attention & HEARTH__ATTENTION_GONE) != 0) {
         /* Somebody ends the arena, or will: hands off. */
-        hearth__section_leave(&arena->section, token);
+        hearth__section_leave(&arena->section, hearth__exec_gate(arena, token));
         return HEARTH_CLOSED;
     }
     arena->visited = (attention & HEARTH__ATTENTION_VISITED) != 0;
@@ -233,7 +233,7 @@ static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struc
         return hearth__exec_misuse(arena, HEARTH_FOREIGN, call, buf);
     uint64_t token = hearth__thread_token();
     if (hearth__load_relaxed(&arena->owner) != token ||
-        !hearth__section_open(&arena->section, token))
+        !hearth__section_open(&arena->section, hearth__exec_gate(arena, token)))
         return hearth__exec_free_remote(arena, buf, generation, call);
     uint64_t word = hearth__load_relaxed(&buf->state);
     if ((word & BELOW_GENERATION) != LIVE_BITS ||

@@ -86,8 +86,9 @@ struct hearth_exec {
     /* Set at creation. */
 
     struct hearth_backing *backing;
-    uint32_t debug; /* HEARTH__DEBUG_* */
-    bool fixed;     /* never obtain storage for a request */
+    uint32_t debug;     /* HEARTH__DEBUG_* */
+    bool fixed;         /* never obtain storage for a request */
+    uint64_t gate_mark; /* HEARTH__GATE_OTHER if the store is not the lists alone, else 0 */
     struct hearth__rounding rounding;
     struct hearth__budget *budget;  /* of its service; NULL: of no service */
     struct hearth_service *service; /* NULL: of no service */
@@ -217,13 +218,20 @@ static inline void hearth__exec_scrub(const struct hearth_exec *arena, const str
         memset(hearth__load_relaxed(&buf->data), 0, hearth__load_relaxed(&buf->size));
 }
 
+/* What the gate shows while this owner is outside. */
+static inline uint64_t hearth__exec_gate(const struct hearth_exec *arena, uint64_t owner)
+{
+    return owner | arena->gate_mark;
+}
+
 /* Leave the section, perhaps for the time of a backing call. What was not taken in keeps asking for
  * attention. */
 static inline void hearth__exec_leave(struct hearth_exec *arena)
 {
     if (hearth__load_relaxed(&arena->backlog) != NULL || hearth__inbox_waiting(&arena->inbox))
         (void)hearth__fetch_or_release(&arena->section.attention, HEARTH__ATTENTION_INBOX);
-    hearth__section_leave(&arena->section, hearth__load_relaxed(&arena->owner));
+    hearth__section_leave(&arena->section,
+                          hearth__exec_gate(arena, hearth__load_relaxed(&arena->owner)));
 }
 
 /* Count and report a misuse of this arena. Outside of the section. */

@@ -142,7 +142,8 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     hearth__inbox_open(&core->inbox);
     hearth__store_relaxed(&core->outstanding, OUTSTANDING_BIAS);
     hearth__store_relaxed(&core->misuses, 0);
-    hearth__section_init(&core->section, hearth__thread_token());
+    core->gate_mark = 0;
+    hearth__section_init(&core->section, hearth__exec_gate(core, hearth__thread_token()));
     hearth__store_release(&segment->arena, &core->allocator);
     close_plain_paths(core);
     hearth__store_release(&core->owner, hearth__thread_token());
@@ -302,11 +303,11 @@ enum hearth_status hearth_exec_release_owner(struct hearth_exec *arena)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
     if (hearth__load_relaxed(&arena->owner) != token)
         return hearth__exec_misuse(arena, HEARTH_NOT_OWNER, call, NULL);
-    if (!hearth__section_open(&arena->section, token))
+    if (!hearth__section_open(&arena->section, hearth__exec_gate(arena, token)))
         return hearth__exec_busy(arena);
     if (hearth__load_relaxed(&arena->running) != 0) /* from a callback, while the section is left */
         return hearth__exec_misuse(arena, HEARTH_BUSY, call, NULL);
-    hearth__store_relaxed(&arena->section.gate, HEARTH__OWNER_NONE);
+    hearth__store_relaxed(&arena->section.gate, hearth__exec_gate(arena, HEARTH__OWNER_NONE));
     /* EDGE exec.owner, publish: everything that this owner did. */
     hearth__store_release(&arena->owner, HEARTH__OWNER_NONE);
     return HEARTH_OK;

@@ -31,6 +31,10 @@
 
 static_assert(HEARTH__GATE_BUSY < HEARTH__OWNER_NONE, "the mark is told from owners");
 
+/* A bit of the gate that no token has: an arena whose gate carries it keeps its owner off the plain path of the
+ * lists, and lets it into one of its own. Set when the arena is made, or never. */
+#define HEARTH__GATE_OTHER ((uint64_t)1 << 63)
+
 /* Reasons to look up. */
 #define HEARTH__ATTENTION_INBOX 1u   /* other threads returned something that was not taken in */
 #define HEARTH__ATTENTION_VISITED 2u /* a visitor has what the section guards, or is about to */

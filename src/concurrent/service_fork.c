@@ -22,7 +22,7 @@ static void orphan(struct hearth_exec *arena)
     if (own || (attention & HEARTH__ATTENTION_DEAD) != 0)
         return;
     hearth__store_relaxed(&arena->owner, HEARTH__OWNER_POOLED);
-    hearth__section_leave(section, HEARTH__OWNER_POOLED);
+    hearth__section_leave(section, hearth__exec_gate(arena, HEARTH__OWNER_POOLED));
     attention = hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_DEAD);
     /* In the middle of a claim it had no owner yet, and perhaps no hold: rather one too many than one too few. */
     arena->orphans += owner != HEARTH__OWNER_POOLED;

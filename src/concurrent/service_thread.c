@@ -60,7 +60,7 @@ bool hearth__service_claim(struct hearth_exec *arena)
         uint64_t token = hearth__thread_token();
         (void)hearth__fetch_add_relaxed(&arena->service->holds, 1);
         hearth__store_relaxed(&arena->owner, token);
-        hearth__store_release(&arena->section.gate, token);
+        hearth__store_release(&arena->section.gate, hearth__exec_gate(arena, token));
         return true;
     }
     return false;
@@ -70,7 +70,7 @@ void hearth__service_unclaim(struct hearth_exec *arena)
 {
     hearth__store_relaxed(&arena->owner, HEARTH__OWNER_POOLED);
     struct hearth_service *service = arena->service;
-    hearth__section_leave(&arena->section, HEARTH__OWNER_POOLED);
+    hearth__section_leave(&arena->section, hearth__exec_gate(arena, HEARTH__OWNER_POOLED));
     HEARTH__PERTURB("service.owner");
     /* EDGE service.owner, publish: everything that this owner did. The last touch, unless the service is gone. */
     if ((hearth__fetch_or_acq_rel(&arena->section.attention, HEARTH__ATTENTION_DEAD) &
