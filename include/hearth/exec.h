@@ -43,6 +43,24 @@ struct hearth_exec;
 /** Default of hearth_exec_options.slots. */
 #define HEARTH_EXEC_SLOTS_DEFAULT ((size_t)1 << 20)
 
+/**
+ * How an execution arena keeps and finds storage. docs/stores.md tells which to take.
+ *
+ * LISTS    A list of free buffers for each size class: the fastest, and each buffer is reused whole, so that
+ *          the arena holds up to about twice what was live at a time, and more where shapes change.
+ * SPANS    Large blocks are cut from segments, and merge with their neighbours as soon as they are free:
+ *          compact whatever the sizes. Small ones are in lists.
+ * PLANS    What a run asks for is recorded. A run that repeats is laid out in one slab, which then holds little
+ *          more than was live at a time, and a request is answered by a step to the next place. What does not
+ *          follow the plan is served by lists.
+ */
+enum hearth_exec_store {
+    HEARTH_EXEC_STORE_DEFAULT = 0, /**< LISTS. */
+    HEARTH_EXEC_STORE_LISTS = 1,
+    HEARTH_EXEC_STORE_SPANS = 2,
+    HEARTH_EXEC_STORE_PLANS = 3
+};
+
 /** Options of an execution arena. Zero means default everywhere. */
 struct hearth_exec_options {
     size_t size; /**< Set by HEARTH_EXEC_OPTIONS_INIT. */
@@ -55,7 +73,8 @@ struct hearth_exec_options {
     /** A free buffer serves a request only if its capacity is at most this many times the rounded
      *  request; 0: HEARTH_REUSE_RATIO_DEFAULT, 1: same size class only. */
     uint32_t reuse_ratio;
-    uint32_t reserved;
+    /** An enum hearth_exec_store. */
+    uint32_t store;
     /** Where storage comes from (referenced while the arena lives); NULL: the process's default. */
     struct hearth_backing *backing;
 };
@@ -68,12 +87,12 @@ struct hearth_exec_options {
 /**
  * Create an execution arena owned by the calling thread.
  *
- * `options` may be NULL. The environment variable HEARTH_CONF overrides: exec_cap, reuse_ratio,
- * slots, backing, debug.
+ * `options` may be NULL. The environment variable HEARTH_CONF overrides: exec_cap, exec_store,
+ * reuse_ratio, slots, backing, debug.
  * Ownership: hearth_exec_destroy() or hearth_exec_detach() ends it.
  * Thread: any. Progress: may make system calls.
- * Returns INVALID (NULL arena, options->size is not one this library knows, a non-zero reserved
- * member, HEARTH_CONF cannot be parsed: the misuse callback is told which key), OVERFLOW (more
+ * Returns INVALID (NULL arena, options->size is not one this library knows, options->store is no enum
+ * hearth_exec_store, HEARTH_CONF cannot be parsed: the misuse callback is told which key), OVERFLOW (more
  * slots than can exist), NO_MEMORY.
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
@@ -150,6 +169,23 @@ HEARTH_API enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *
 /** Set the peak to the present live bytes. Thread: the owner. Returns NOT_OWNER, BUSY (re-entered),
  *  INVALID. */
 HEARTH_API enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena);
+
+/**
+ * Tell that a run begins or ends: for arenas with HEARTH_EXEC_STORE_PLANS; for others nothing happens.
+ *
+ * Without these calls a run ends whenever the last live buffer comes home, which is what a runtime's run looks
+ * like from here. Call them where buffers outlive a run, or where a run has moments without any. `key`
+ * tells runs apart that begin alike, such as a hash of the inputs' shapes; 0: none. A run that is begun
+ * while another one goes on ends that one first; to end a run that was not begun ends the one that
+ * began by itself. The end of a run may take time for planning: once for each kind of run, bounded by two
+ * milliseconds, in slices of half a millisecond where there is much to plan.
+ *
+ * hearth_session_run() calls them for the thread that it is called by.
+ * Thread: the owner. Progress: of run_end, as the backing's when a slab is made or given back.
+ * Returns NOT_OWNER, BUSY (re-entered, or a visitor did not get on), CLOSED, INVALID.
+ */
+HEARTH_API enum hearth_status hearth_exec_run_begin(struct hearth_exec *arena, uint64_t key);
+HEARTH_API enum hearth_status hearth_exec_run_end(struct hearth_exec *arena);
 
 /**
  * Give up ownership, so that another thread can claim the arena with its next call of the owner's.

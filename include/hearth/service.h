@@ -171,16 +171,20 @@ struct hearth_service_options {
     uint32_t ceiling_percent;
     /** HEARTH_SERVICE_* joined. */
     uint32_t flags;
+    /** An enum hearth_exec_store, of all execution arenas. Slabs of plans are the service's, and lent to an arena for
+     *  the time of a run. */
+    uint32_t exec_store;
     /** Must be zero. */
-    uint64_t reserved[4];
+    uint32_t reserved_word;
+    uint64_t reserved[3];
 };
 
 #define HEARTH_SERVICE_OPTIONS_INIT                                                                \
     {                                                                                              \
         sizeof(struct hearth_service_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0,  \
-            0, 0, 0, 0,                                                                            \
+            0, 0, 0, 0, 0, 0,                                                                      \
         {                                                                                          \
-            0, 0, 0, 0                                                                             \
+            0, 0, 0                                                                                \
         }                                                                                          \
     }
 

@@ -46,7 +46,19 @@ HEARTH_BEGIN_DECLS
     X(evictions, "count", "buffers given back because of the retention cap")                       \
     X(bypasses, "count", "returned buffers larger than the cap, given straight back")              \
     X(trims, "count", "calls to trim")                                                             \
-    X(misuses, "count", "wrong calls answered with a status")
+    X(misuses, "count", "wrong calls answered with a status")                                      \
+    X(purged_bytes, "bytes", "pages of free spans given back to the kernel so far")                \
+    X(rearrangements, "count", "segments of spans given back to be one piece again")               \
+    X(runs, "count", "runs that ended, of arenas with plans")                                      \
+    X(planned_runs, "count", "runs that followed a plan")                                          \
+    X(plan_hits, "count", "requests served by a plan")                                             \
+    X(plan_misses, "count", "requests of planned runs that the lists served")                      \
+    X(plan_blocked, "count", "of these: the place was not free yet")                               \
+    X(plans_made, "count", "runs laid out so far")                                                 \
+    X(plans, "count", "plans of the slab used last")                                               \
+    X(slab_bytes, "bytes", "size of the slab used last")                                           \
+    X(plan_bytes, "bytes", "of it, what the plan used last takes")                                 \
+    X(plan_bound, "bytes", "most bytes that the runs it was made from had live at a time")
 
 /** One reading of an execution arena. */
 struct hearth_exec_stats {

@@ -29,23 +29,28 @@
 #endif
 
 static enum hearth_status merge_options(const struct hearth_exec_options *given,
-                                        struct hearth_exec_options *options)
+                                        struct hearth_exec_options *options, uint32_t *debug)
 {
     static const char call[] = "hearth_exec_create";
     struct hearth__conf conf;
     *options = (struct hearth_exec_options)HEARTH_EXEC_OPTIONS_INIT;
     if (given != NULL) {
-        bool known = given->size == sizeof *given && given->reserved == 0;
+        bool known = given->size == sizeof *given;
         if (!hearth__options_known(call, given, known))
             return HEARTH_INVALID;
         *options = *given;
     }
+    if (options->store > HEARTH_EXEC_STORE_PLANS)
+        return hearth__misuse_detail(HEARTH_INVALID, call, NULL, given,
+                                     "options->store is no enum hearth_exec_store");
     enum hearth_status status = hearth__conf_environment(call, &conf);
     if (status != HEARTH_OK)
         return status;
     if (conf.has_exec_cap)
         options->retention_cap = conf.exec_cap == 0 ? HEARTH_RETAIN_NOTHING : conf.exec_cap;
-    options->reserved = hearth__debug_arena(conf.debug); /* from here on: the debug flags */
+    if (conf.exec_store != HEARTH_EXEC_STORE_DEFAULT)
+        options->store = conf.exec_store;
+    *debug = hearth__debug_arena(conf.debug);
     const struct hearth__common_options common = {&options->retention_cap, &options->slots,
                                                   &options->reuse_ratio, &options->backing};
     return hearth__options_complete(&common, &conf, HEARTH_EXEC_SLOTS_DEFAULT);
@@ -102,10 +107,11 @@ enum hearth_status hearth_exec_create(const struct hearth_exec_options *given,
                                       struct hearth_exec **arena)
 {
     struct hearth_exec_options options;
+    uint32_t debug = 0;
     if (arena == NULL)
         return hearth__misuse(HEARTH_INVALID, "hearth_exec_create", NULL, NULL);
-    enum hearth_status status = merge_options(given, &options);
-    return status == HEARTH_OK ? hearth__exec_make(&options, options.reserved, arena) : status;
+    enum hearth_status status = merge_options(given, &options, &debug);
+    return status == HEARTH_OK ? hearth__exec_make(&options, debug, arena) : status;
 }
 
 enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, uint32_t debug,

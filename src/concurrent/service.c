@@ -81,6 +81,7 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     service->exec_options.slots = options->exec_slots;
     service->exec_options.reuse_ratio = options->reuse_ratio;
     service->exec_options.backing = service->exec_backing;
+    service->exec_options.store = options->exec_store;
     service->debug = debug;
     service->exhaustion = options->exhaustion;
     service->flags = options->flags;

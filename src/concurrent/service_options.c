@@ -30,6 +30,7 @@ static void apply_conf(const struct hearth__conf *conf, struct hearth_service_op
     OVERRIDE(has_ceiling_percent, ceiling_percent, conf->ceiling_percent);
     OVERRIDE(has_slots, exec_slots, conf->slots);
     OVERRIDE(has_slots, io_slots, conf->slots);
+    OVERRIDE(exec_store != HEARTH_EXEC_STORE_DEFAULT, exec_store, conf->exec_store);
 #undef OVERRIDE
     if (conf->has_maintenance && conf->maintenance)
         options->flags &= ~HEARTH_SERVICE_NO_THREAD;
@@ -62,8 +63,8 @@ static void apply_defaults(struct hearth_service_options *options)
 
 static enum hearth_status check_options(const struct hearth_service_options *options)
 {
-    if ((options->reserved[0] | options->reserved[1] | options->reserved[2] |
-         options->reserved[3]) != 0)
+    if ((options->reserved_word | options->reserved[0] | options->reserved[1] |
+         options->reserved[2]) != 0)
         return refuse_options("options->reserved is not zero; start from "
                               "HEARTH_SERVICE_OPTIONS_INIT");
     if (options->ceiling != HEARTH_UNBOUNDED && options->grant > options->ceiling)
@@ -74,6 +75,8 @@ static enum hearth_status check_options(const struct hearth_service_options *opt
         return refuse_options("options->reserve needs an options->live_limit that is not below it");
     if (options->exhaustion > HEARTH_EXHAUSTION_WAIT)
         return refuse_options("options->exhaustion is no enum hearth_exhaustion");
+    if (options->exec_store > HEARTH_EXEC_STORE_PLANS)
+        return refuse_options("options->exec_store is no enum hearth_exec_store");
     if (options->ceiling_percent > 100)
         return refuse_options("options->ceiling_percent is above 100");
     if ((options->flags & ~(HEARTH_SERVICE_NO_THREAD | HEARTH_SERVICE_SCRUB)) != 0)

@@ -5,6 +5,7 @@
 
 #include <hearth/allocator.h>
 #include <hearth/backing.h>
+#include <hearth/exec.h>
 #include <hearth/service.h>
 #include <hearth/stats.h>
 
@@ -162,6 +163,20 @@ static bool set_maintenance(struct hearth__conf *conf, const struct key *key, st
     return conf->maintenance || span_is(value, "off");
 }
 
+static bool set_exec_store(struct hearth__conf *conf, const struct key *key, struct span value)
+{
+    (void)key;
+    if (span_is(value, "lists"))
+        conf->exec_store = HEARTH_EXEC_STORE_LISTS;
+    else if (span_is(value, "spans"))
+        conf->exec_store = HEARTH_EXEC_STORE_SPANS;
+    else if (span_is(value, "plans"))
+        conf->exec_store = HEARTH_EXEC_STORE_PLANS;
+    else
+        return false;
+    return true;
+}
+
 static bool set_exhaustion(struct hearth__conf *conf, const struct key *key, struct span value)
 {
     (void)key;
@@ -214,6 +229,7 @@ static const struct key keys[] = {
     {"slots", set_bound, "a number of at least 1", MEMBER(slots), 1, 0},
     {"backing", set_backing, "jemalloc or mmap", 0, 0, 0, 0},
     {"huge_pages", set_huge_pages, "default, on or off", 0, 0, 0, 0},
+    {"exec_store", set_exec_store, "lists, spans or plans", 0, 0, 0, 0},
     {"debug", set_debug, "poison, quarantine, guard, sites and abort, joined by +", 0, 0, 0, 0},
 };
 
@@ -247,7 +263,7 @@ enum hearth_status hearth__conf_parse(const char *text, struct hearth__conf *con
         if (key == NULL)
             problem = "unknown key; known are exec_cap, io_cap, reuse_ratio, slots, backing, "
                       "huge_pages, debug, ceiling, ceiling_percent, grant, exec_floor, io_floor, "
-                      "live_limit, exhaustion, age_ms, age_runs and maintenance";
+                      "live_limit, exhaustion, age_ms, age_runs, maintenance and exec_store";
         else if ((seen & 1u << (key - keys)) != 0)
             problem = "given twice; once is allowed";
         else if (value.at == NULL || !key->set(&parsed, key, value))

@@ -43,7 +43,8 @@ struct hearth__conf {
     uint32_t age_runs;   /* or HEARTH_AGE_NEVER */
     uint32_t exhaustion; /* enum hearth_exhaustion */
     uint32_t ceiling_percent;
-    uint32_t debug; /* HEARTH__DEBUG_* */
+    uint32_t exec_store; /* enum hearth_exec_store */
+    uint32_t debug;      /* HEARTH__DEBUG_* */
     enum hearth__conf_backing backing;
 };
 

@@ -261,9 +261,9 @@ Test(exec_misuse, wrong_options_are_invalid)
         EXPECT(HEARTH_INVALID, hearth_exec_create(&options, &none));
     }
     options = (struct hearth_exec_options)HEARTH_EXEC_OPTIONS_INIT;
-    options.reserved = 1;
+    options.store = HEARTH_EXEC_STORE_PLANS + 1;
     EXPECT(HEARTH_INVALID, hearth_exec_create(&options, &none));
-    options.reserved = 0;
+    options.store = HEARTH_EXEC_STORE_DEFAULT;
     options.slots = SIZE_MAX;
     EXPECT(HEARTH_OVERFLOW, hearth_exec_create(&options, &none));
     cr_assert_null(none);

@@ -74,13 +74,23 @@ Test(service_options, sizes_of_the_struct_that_no_library_knows)
 
 Test(service_options, reserved_words)
 {
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < COUNT_OF(((struct hearth_service_options *)0)->reserved); i++) {
         struct hearth_service_options options = HEARTH_SERVICE_OPTIONS_INIT;
         options.reserved[i] = 1;
         expect_create(HEARTH_INVALID, options);
         options.reserved[i] = (uint64_t)1 << 63;
         expect_create(HEARTH_INVALID, options);
     }
+}
+
+Test(service_options, stores)
+{
+    REFUSE(.reserved_word = 1);
+    REFUSE(.exec_store = HEARTH_EXEC_STORE_PLANS + 1);
+    REFUSE(.exec_store = UINT32_MAX);
+    ACCEPT(.exec_store = HEARTH_EXEC_STORE_LISTS);
+    ACCEPT(.exec_store = HEARTH_EXEC_STORE_SPANS);
+    ACCEPT(.exec_store = HEARTH_EXEC_STORE_PLANS);
 }
 
 Test(service_options, grant_against_the_ceiling)

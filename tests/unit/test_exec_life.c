@@ -281,9 +281,9 @@ Test(exec_life, impossible_creations, .init = start)
     options.size -= 8;
     assert_status(hearth_exec_create(&options, &none), HEARTH_INVALID);
     options.size += 8;
-    options.reserved = 1;
+    options.store = HEARTH_EXEC_STORE_PLANS + 1;
     assert_status(hearth_exec_create(&options, &none), HEARTH_INVALID);
-    options.reserved = 0;
+    options.store = HEARTH_EXEC_STORE_DEFAULT;
     options.slots = HEARTH__SLOTS_MAX + 1;
     assert_status(hearth_exec_create(&options, &none), HEARTH_OVERFLOW);
     cr_assert_null(none);
