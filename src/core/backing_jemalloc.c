@@ -192,6 +192,19 @@ static int block_flags(const struct jemalloc_backing *self, size_t bytes, size_t
     return MALLOCX_ARENA(self->arena) | MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(alignment);
 }
 
+/* Huge blocks of other sizes than jemalloc's, such as slabs, are lent no longer than asked for. What lies behind
+ * is not used until the block comes back, and so has no pages. */
+static size_t lent_length(struct jemalloc_backing *self, char *at, size_t bytes, size_t usable)
+{
+    size_t length = (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    if (bytes < HEARTH__HUGE_PAGE_BYTES || length >= usable)
+        return usable;
+    (void)hearth__fetch_add_relaxed(&self->purged_bytes,
+                                    hearth__discard_pages(at + length, usable - length));
+    count_event(self);
+    return length;
+}
+
 static enum hearth_status jemalloc_acquire(void *context, size_t bytes, size_t alignment,
                                            struct hearth_segment *segment)
 {
@@ -201,7 +214,7 @@ static enum hearth_status jemalloc_acquire(void *context, size_t bytes, size_t a
     if (at == NULL)
         return HEARTH_NO_MEMORY;
     segment->base = at;
-    segment->length = JE(sallocx)(at, flags);
+    segment->length = lent_length(self, at, bytes, JE(sallocx)(at, flags));
     if (segment->length >= HEARTH__HUGE_PAGE_BYTES && self->huge.advise) {
         /* A kernel without huge pages refuses; the memory is as good without. */
         (void)madvise(at, segment->length, MADV_HUGEPAGE);

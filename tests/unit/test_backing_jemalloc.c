@@ -68,7 +68,7 @@ Test(backing_jemalloc, usable_size_is_class_size)
         hearth__backing_release(backing, &segment);
         size_t least = i == 0 ? 1 : hearth__class_size(i - 1) + 1;
         assert_ok(hearth__backing_acquire(backing, least, HEARTH_ALIGNMENT, &segment));
-        assert_size(segment.length, bytes);
+        assert_size(segment.length, least < 2 * MIB ? bytes : (least + 4095) / 4096 * 4096);
         hearth__backing_release(backing, &segment);
     }
     hearth_backing_unref(backing);
@@ -94,6 +94,28 @@ Test(backing_jemalloc, an_arena_is_charged_what_it_asks)
     }
     assert_size(hearth_backing_footprint(backing), 0);
     assert_ok(hearth_exec_destroy(arena));
+    hearth_backing_unref(backing);
+}
+
+Test(backing_jemalloc, huge_blocks_are_no_longer_than_asked_for)
+{
+    struct hearth_backing *backing = open_one();
+    struct hearth_segment block;
+    assert_ok(hearth__backing_acquire(backing, 4 * MIB, 64, &block));
+    memset(block.base, 1, block.length);
+    hearth__backing_release(backing, &block);
+    struct hearth_backing_stats before = stats_of(backing);
+    /* 3.5 MiB is a class of jemalloc's, 3.1 is not. */
+    assert_ok(hearth__backing_acquire(backing, 3 * MIB + 100 * KIB + 1, 64, &block));
+    assert_size(block.length, 3 * MIB + 104 * KIB);
+    memset(block.base, 2, block.length);
+    struct hearth_backing_stats after = stats_of(backing);
+    cr_assert_eq(after.acquired_bytes - before.acquired_bytes, block.length);
+    hearth__backing_release(backing, &block);
+    assert_ok(hearth__backing_acquire(backing, 3 * MIB + 512 * KIB, 64, &block));
+    assert_size(block.length, 3 * MIB + 512 * KIB);
+    hearth__backing_release(backing, &block);
+    assert_size(hearth_backing_footprint(backing), 0);
     hearth_backing_unref(backing);
 }
 
