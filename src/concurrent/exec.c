@@ -49,11 +49,6 @@
 /* Keeps the plain path free of stack frames that only its exceptions need. */
 #define OUT_OF_LINE __attribute__((noinline))
 
-#define GENERATION_ONE ((uint64_t)1 << HEARTH__GENERATION_SHIFT)
-#define BELOW_GENERATION (GENERATION_ONE - 1)
-#define LIVE_BITS ((uint64_t)HEARTH__LIVE << HEARTH__COUNT_BITS)
-#define FREE_BITS ((uint64_t)HEARTH__FREE << HEARTH__COUNT_BITS)
-
 enum hearth_status hearth__exec_misuse(struct hearth_exec *arena, enum hearth_status status,
                                        const char *call, const void *slot)
 {
@@ -150,21 +145,14 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
         hearth__exec_tell_overwritten(arena, &overwritten);
 }
 
-static inline void count_out(struct hearth__exec_cells *cells, const struct hearth_buf *buf,
-                             size_t size)
-{
-    hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&buf->weight));
-    hearth__exec_count_out(cells, size);
-}
-
 void hearth__exec_hand_out(struct hearth_exec *arena, struct hearth_buf *buf, size_t size)
 {
     uint64_t word = hearth__load_relaxed(&buf->state);
     /* Relaxed: whoever else gets the buffer gets it from the caller, with the caller's ordering. */
-    hearth__store_relaxed(&buf->state, (word & ~BELOW_GENERATION) | LIVE_BITS);
+    hearth__store_relaxed(&buf->state, (word & ~HEARTH__BELOW_GENERATION) | HEARTH__LIVE_BITS);
     hearth__store_relaxed(&buf->size, size);
     if (!arena->visited) {
-        count_out(&arena->cells, buf, size);
+        hearth__exec_count_out_buf(&arena->cells, buf, size);
         return;
     }
     hearth__cell_add(&arena->cells.out_weight, hearth__load_relaxed(&buf->weight));
@@ -176,8 +164,8 @@ bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf, b
     struct hearth__exec_cells *cells = &arena->cells;
     uint64_t word = hearth__load_relaxed(&buf->state);
     bool more = hearth__word_generation(word) != HEARTH__GENERATION_MAX;
-    uint64_t next = more ? word + GENERATION_ONE : word;
-    hearth__store_relaxed(&buf->state, (next & ~BELOW_GENERATION) | FREE_BITS);
+    uint64_t next = more ? word + HEARTH__GENERATION_ONE : word;
+    hearth__store_relaxed(&buf->state, (next & ~HEARTH__BELOW_GENERATION) | HEARTH__FREE_BITS);
     hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
     /* EDGE exec.cells, publish: the "out" that came before these "in". */
     hearth__exec_cell_add(&cells->gives, 1, shared);
@@ -236,7 +224,7 @@ static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struc
         !hearth__section_open(&arena->section, hearth__exec_gate(arena, token)))
         return hearth__exec_free_remote(arena, buf, generation, call);
     uint64_t word = hearth__load_relaxed(&buf->state);
-    if ((word & BELOW_GENERATION) != LIVE_BITS ||
+    if ((word & HEARTH__BELOW_GENERATION) != HEARTH__LIVE_BITS ||
         (generation != 0 && hearth__word_generation(word) != generation))
         return refuse(arena, buf, word, call);
     enum hearth_status status = hearth__exec_begin(arena, call);
@@ -265,10 +253,10 @@ free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation,
     uint64_t word = hearth__load_relaxed(&buf->state);
     uint64_t next;
     if (hearth__unlikely(
-            (word & BELOW_GENERATION) != LIVE_BITS ||
+            (word & HEARTH__BELOW_GENERATION) != HEARTH__LIVE_BITS ||
             (generation != 0 && hearth__word_generation(word) != generation) ||
             buf->alignment_log != arena->plain_alignment_log ||
-            __builtin_add_overflow(word, GENERATION_ONE + (FREE_BITS - LIVE_BITS), &next)))
+            __builtin_add_overflow(word, HEARTH__GENERATION_ONE + (HEARTH__FREE_BITS - HEARTH__LIVE_BITS), &next)))
         return free_again(arena, buf, generation, call);
     struct hearth__exec_cells *cells = &arena->cells;
     hearth__store_relaxed(&buf->state, next);
@@ -298,9 +286,9 @@ HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size
         if (hearth__likely(bin->newest != NULL)) {
             struct hearth_buf *buf = hearth__bin_pop(bin);
             uint64_t word = hearth__load_relaxed(&buf->state);
-            hearth__store_relaxed(&buf->state, word - FREE_BITS + LIVE_BITS);
+            hearth__store_relaxed(&buf->state, word - HEARTH__FREE_BITS + HEARTH__LIVE_BITS);
             hearth__store_relaxed(&buf->size, size);
-            count_out(&arena->cells, buf, size);
+            hearth__exec_count_out_buf(&arena->cells, buf, size);
             hearth__section_leave(&arena->section, token);
             *out = buf;
             return HEARTH_OK;

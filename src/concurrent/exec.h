@@ -11,6 +11,7 @@
 #include "core/atomic.h"
 #include "core/backing.h"
 #include "core/bins.h"
+#include "core/book.h"
 #include "core/buf.h"
 #include "core/debug.h"
 #include "core/meta.h"
@@ -41,11 +42,40 @@ struct hearth__exec_cells {
     hearth__cell obtained_count, obtained_bytes;
     hearth__cell given_count, given_bytes;
     hearth__cell remote_frees, misses, evictions, bypasses, trims;
+    /* Of obtained_count and given_count: what was no call of the backing. */
+    hearth__cell pieces_in, pieces_out;
+    hearth__cell runs, planned_runs, plan_hits, plan_misses, plan_blocked;
     /* Not monotone: the most bytes handed out and not taken back since the reset. */
     hearth__cell peak;
     /* The owner's alone: in_size plus the peak, which is the out_size at which the next peak begins, so
      * that handing out needs one compare. */
     hearth__cell peak_at;
+    /* Of the book used last; not monotone. */
+    hearth__cell plans_made, plans, slab_bytes, plan_bytes, plan_bound;
+};
+
+/* What serves the requests of the present run, in an arena with plans. */
+enum hearth__run_mode {
+    HEARTH__RUN_NONE,   /* no run */
+    HEARTH__RUN_LISTS,  /* the lists */
+    HEARTH__RUN_RECORD, /* the lists, and what they do is recorded */
+    HEARTH__RUN_PLAN,   /* a plan, and the lists where it does not hold */
+};
+
+/* The run of an arena with plans: exec_plan.c. */
+struct hearth__exec_run {
+    struct hearth__plan_run step; /* serves nothing but in HEARTH__RUN_PLAN */
+    struct hearth__book *book;    /* NULL: none at present */
+    struct hearth__plan *plan;    /* that is followed, or NULL */
+    uint8_t mode;                 /* enum hearth__run_mode */
+    bool asked;                   /* begun by the user, who says when it ends */
+    bool ending;                  /* the owner is ending it, outside of the section */
+    uint32_t home;                /* of the book used last */
+    uint64_t key;
+    size_t carried;               /* places that are live from earlier runs */
+    uint32_t out_count;           /* handed out when it began, modulo the weight's count */
+    uint32_t misses, blocked;
+    uint64_t missed_bytes, served_bytes; /* by the general path */
 };
 
 /* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
@@ -80,6 +110,7 @@ struct hearth_exec {
     int64_t stored; /* weight in the store; right while metering: plain paths do not count it */
     int64_t charge; /* weight charged to the budget: at least `stored` between operations */
     int64_t room_wanted;          /* weight that found no credit during this operation */
+    struct hearth__exec_run run;  /* with plans */
     struct hearth__ages run_ages; /* by the owner's runs */
     uint64_t runs;
 
@@ -88,6 +119,7 @@ struct hearth_exec {
     struct hearth_backing *backing;
     uint32_t debug;     /* HEARTH__DEBUG_* */
     bool fixed;         /* never obtain storage for a request */
+    bool with_plans;
     uint64_t gate_mark; /* HEARTH__GATE_OTHER if the store is not the lists alone, else 0 */
     struct hearth__rounding rounding;
     struct hearth__budget *budget;  /* of its service; NULL: of no service */
@@ -173,6 +205,13 @@ static inline void hearth__exec_count_out(struct hearth__exec_cells *cells, size
         hearth__cell_add(&cells->peak, out_size - peak_at);
         hearth__store_relaxed(&cells->peak_at, out_size);
     }
+}
+
+static inline void hearth__exec_count_out_buf(struct hearth__exec_cells *cells,
+                                              const struct hearth_buf *buf, size_t size)
+{
+    hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&buf->weight));
+    hearth__exec_count_out(cells, size);
 }
 
 /* The owner: count `size` logical bytes as taken back. */

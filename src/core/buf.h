@@ -47,6 +47,11 @@ static inline uint64_t hearth__word(uint64_t generation, enum hearth__state stat
     return generation << HEARTH__GENERATION_SHIFT | (uint64_t)state << HEARTH__COUNT_BITS;
 }
 
+#define HEARTH__GENERATION_ONE ((uint64_t)1 << HEARTH__GENERATION_SHIFT)
+#define HEARTH__BELOW_GENERATION (HEARTH__GENERATION_ONE - 1)
+#define HEARTH__LIVE_BITS ((uint64_t)HEARTH__LIVE << HEARTH__COUNT_BITS)
+#define HEARTH__FREE_BITS ((uint64_t)HEARTH__FREE << HEARTH__COUNT_BITS)
+
 static inline uint64_t hearth__word_generation(uint64_t word)
 {
     return word >> HEARTH__GENERATION_SHIFT;
@@ -178,6 +183,13 @@ static inline size_t hearth__buf_capacity(const struct hearth_buf *buf)
 #define HEARTH__BUF_ZERO 1u
 /* The storage is from outside: not charged, and given back by the slot's release. */
 #define HEARTH__BUF_ADOPTED 2u
+
+/* The slot of a place in a slab had to take other storage, until it is returned: exec_plan.c. */
+#define HEARTH__BUF_MOVED 8u
+
+/* A mark beside the logarithm in `alignment_log`: the slot is a place in the slab of a book. */
+#define HEARTH__MARK_PLACE 0x20u
+#define HEARTH__ALIGNMENT_LOG_MASK 0x1fu
 
 #define HEARTH__SLOT_SHIFT 7
 #define HEARTH__SLOT_BYTES (1 << HEARTH__SLOT_SHIFT)

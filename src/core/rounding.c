@@ -52,6 +52,7 @@ bool hearth__rounding_want(const struct hearth__rounding *rounding, size_t size,
     unsigned rounded = rounding->rounded[hearth__class_of(bytes)];
     if (rounded == HEARTH__CLASS_COUNT)
         return false;
+    want->size = size;
     want->size_class = rounded;
     want->bytes = hearth__class_size(rounded);
     want->last_class = rounding->reach[rounded];

@@ -18,6 +18,7 @@
 /* What is wanted: already rounded, so that classes can be compared. */
 struct hearth__want {
     size_t bytes;           /* least capacity */
+    size_t size;            /* what was asked for */
     unsigned size_class;    /* first class to look in: its members are at least that large */
     unsigned last_class;    /* last class that the reuse ratio allows */
     unsigned alignment_log; /* HEARTH__ALIGNMENT_LOG_MIN for default */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Books: recorded runs, and the plans that come of them. The places are in book_places.c. */
+#include "core/book.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Recorded runs in a row that are like none before, until fewer are recorded: two rounds of what is remembered. */
+#define FRUITLESS (2 * HEARTH__BOOK_PAST)
+
+/* Runs that are not recorded in between at most. */
+#define REST_MOST 1024u
+
+/* Runs in a row below nine tenths after which a plan is dropped. */
+#define POOR_MOST 2u
+
+struct hearth__book *hearth__book_create(void)
+{
+    struct hearth__book *book = calloc(1, sizeof *book);
+    if (book == NULL)
+        return NULL;
+    book->slots = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};
+    return book;
+}
+
+void hearth__book_free(struct hearth__book *book)
+{
+    if (book == NULL)
+        return;
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        hearth__plan_free(book->plans[i]);
+    if (book->planning != NULL)
+        hearth__plan_free(hearth__planning_end(book->planning));
+    for (uint32_t i = 0; i < book->past_count; i++)
+        free(book->past[i]);
+    free(book->record);
+    hearth__slots_release(&book->slots);
+    free(book);
+}
+
+struct hearth__plan *hearth__book_choose(struct hearth__book *book, uint64_t key, size_t size)
+{
+    struct hearth__plan *chosen = NULL;
+    for (uint32_t i = 0; i < book->plan_count; i++) {
+        struct hearth__plan *plan = book->plans[i];
+        if (plan->placed && plan->key == key && plan->sizes[0] == size &&
+            (chosen == NULL || plan->used > chosen->used))
+            chosen = plan;
+    }
+    return chosen;
+}
+
+struct hearth__plan *hearth__book_other(struct hearth__book *book, const struct hearth__plan *plan,
+                                        uint32_t at, size_t size)
+{
+    for (uint32_t i = 0; i < book->plan_count; i++) {
+        struct hearth__plan *other = book->plans[i];
+        if (other != plan && other->placed && other->key == plan->key && other->count > at &&
+            plan->count >= at && other->sizes[at] == size &&
+            memcmp(other->sizes, plan->sizes, at * sizeof *plan->sizes) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+uint32_t hearth__book_next_number(struct hearth__book *book, bool any_live)
+{
+    if (book->number != UINT32_MAX)
+        return ++book->number;
+    if (any_live)
+        return 0;
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        for (uint32_t k = 0; k < book->plans[i]->count; k++)
+            book->plans[i]->entries[k].over = 0;
+    book->number = 1;
+    return 1;
+}
+
+bool hearth__book_record_begin(struct hearth__book *book, uint64_t key)
+{
+    if (book->rest != 0) {
+        book->rest--;
+        return false;
+    }
+    if (book->record == NULL)
+        book->record = malloc(hearth__run_record_bytes(HEARTH__RUN_MOST));
+    if (book->record == NULL)
+        return false;
+    book->record->key = key;
+    book->record->count = 0;
+    book->record->overflow = false;
+    return true;
+}
+
+uint32_t hearth__book_record_request(struct hearth__book *book, size_t size)
+{
+    struct hearth__run_record *record = book->record;
+    if (record->count == HEARTH__RUN_MOST) {
+        record->overflow = true;
+        return HEARTH__RUN_MOST;
+    }
+    record->requests[record->count] =
+        (struct hearth__run_request){.size = size, .most = size, .end = HEARTH__RUN_NO_END};
+    return record->count++;
+}
+
+static void forget_past(struct hearth__book *book, uint32_t i)
+{
+    free(book->past[i]);
+    book->past_count--;
+    memmove(&book->past[i], &book->past[i + 1], (book->past_count - i) * sizeof *book->past);
+}
+
+static void remember(struct hearth__book *book)
+{
+    const struct hearth__run_record *record = book->record;
+    struct hearth__run_record *copy = malloc(hearth__run_record_bytes(record->count));
+    if (copy == NULL)
+        return;
+    memcpy(copy, record, hearth__run_record_bytes(record->count));
+    if (book->past_count == HEARTH__BOOK_PAST)
+        forget_past(book, HEARTH__BOOK_PAST - 1);
+    memmove(&book->past[1], &book->past[0], book->past_count * sizeof *book->past);
+    book->past[0] = copy;
+    book->past_count++;
+}
+
+static void rest(struct hearth__book *book, uint32_t times)
+{
+    book->rest = times < 10 ? 1u << times : REST_MOST;
+}
+
+void hearth__book_record_end(struct hearth__book *book)
+{
+    struct hearth__run_record *record = book->record;
+    if (record->count < HEARTH__RUN_LEAST)
+        return;
+    for (uint32_t i = 0; i < book->past_count && !record->overflow; i++) {
+        if (!hearth__run_record_equal(book->past[i], record))
+            continue;
+        book->fruitless = 0;
+        hearth__run_record_unite(book->past[i], record);
+        if (book->planning != NULL)
+            return; /* one at a time: the next run like this comes here again */
+        book->planning = hearth__planning_begin(book->past[i]);
+        if (book->planning == NULL)
+            rest(book, 10); /* nothing in it to plan */
+        forget_past(book, i);
+        return;
+    }
+    if (!record->overflow)
+        remember(book);
+    if (++book->fruitless > FRUITLESS)
+        rest(book, book->fruitless - FRUITLESS);
+}
+
+static void drop_plan(struct hearth__book *book, uint32_t i)
+{
+    hearth__plan_free(book->plans[i]);
+    book->plans[i] = book->plans[--book->plan_count];
+}
+
+void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, uint64_t served,
+                          uint64_t bytes)
+{
+    hearth__plan_unblock(plan);
+    if (served >= bytes - bytes / 10) {
+        plan->poor = 0;
+        if (book->dropped != 0 && book->clock % 16 == 0)
+            book->dropped--;
+        return;
+    }
+    if (++plan->poor < POOR_MOST)
+        return;
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        if (book->plans[i] == plan)
+            drop_plan(book, i);
+    if (++book->dropped > 3)
+        rest(book, book->dropped - 3);
+}
+
+bool hearth__book_plan_some(struct hearth__book *book, uint64_t work)
+{
+    if (book->planning == NULL || !hearth__planning_step(book->planning, work))
+        return false;
+    struct hearth__plan *plan = hearth__planning_end(book->planning);
+    book->planning = NULL;
+    if (plan == NULL)
+        return false;
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < book->plan_count; i++)
+        if (book->plans[i]->used < book->plans[oldest]->used)
+            oldest = i;
+    if (book->plan_count == HEARTH__BOOK_PLANS)
+        drop_plan(book, oldest);
+    plan->used = ++book->clock;
+    book->plans[book->plan_count++] = plan;
+    book->plans_made++;
+    return true;
+}
+
+size_t hearth__book_need(const struct hearth__book *book)
+{
+    size_t need = 0;
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        if (book->plans[i]->bytes > need)
+            need = book->plans[i]->bytes;
+    return need;
+}

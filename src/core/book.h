@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A book: what is known of the runs of one arena after the other, the slab that they are laid out in, and the slots
+ * of its places. Whoever runs has one for the time of the run; where arenas share books, each run finds plans
+ * and warm pages, whatever thread it is on.
+ *
+ * No threads: a book belongs to one caller at a time, but for `uses` and `slab_bytes`, which anybody may read as
+ * long as the book exists.
+ */
+#ifndef HEARTH_CORE_BOOK_H
+#define HEARTH_CORE_BOOK_H
+
+#include "core/run_plan.h"
+#include "core/slots.h"
+
+#include <hearth/backing.h>
+
+/* Plans that share a slab, and recorded runs that the next one is compared with. */
+#define HEARTH__BOOK_PLANS 8u
+#define HEARTH__BOOK_PAST 8u
+
+struct hearth__book {
+    uint32_t home;   /* its index among its service's books */
+    uint32_t number; /* of the last run */
+    uint64_t clock;  /* counts the choices of plans */
+    struct hearth__plan *plans[HEARTH__BOOK_PLANS];
+    uint32_t plan_count;
+    struct hearth__planning *planning;                  /* under way, or NULL */
+    struct hearth__run_record *past[HEARTH__BOOK_PAST]; /* the most recent first */
+    uint32_t past_count;
+    struct hearth__run_record *record; /* of the present run; room for HEARTH__RUN_MOST */
+    uint32_t fruitless;                /* recorded runs in a row that were like none before */
+    uint32_t dropped;                  /* plans that did not hold */
+    uint32_t rest;                     /* runs that are not recorded */
+    uint64_t plans_made;
+
+    struct hearth_segment slab; /* length 0: none */
+    struct hearth__slots slots; /* of places */
+    size_t place_count;
+
+    int64_t charge; /* to the budget, while idle */
+    _Atomic(uint64_t) uses;
+    _Atomic(size_t) slab_bytes;
+};
+
+/* NULL: no memory. */
+struct hearth__book *hearth__book_create(void);
+
+/* The slab was taken off, and no place is live. */
+void hearth__book_free(struct hearth__book *book);
+
+/* The plan for a run that begins like this, or NULL. */
+struct hearth__plan *hearth__book_choose(struct hearth__book *book, uint64_t key, size_t size);
+
+/* Another plan whose run went on like this after `at` requests that were as `plan` says, or NULL. */
+struct hearth__plan *hearth__book_other(struct hearth__book *book, const struct hearth__plan *plan,
+                                        uint32_t at, size_t size);
+
+/* Begin to follow a plan whose first `at` requests are past: nothing is served where something lies. Returns how many
+ * places are live. */
+size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
+                           struct hearth__plan_run *run);
+
+/* The next run's number, or 0 when they are used up for as long as places are live. */
+uint32_t hearth__book_next_number(struct hearth__book *book, bool any_live);
+
+/* Recording. begin() answers whether the run is to be recorded. */
+bool hearth__book_record_begin(struct hearth__book *book, uint64_t key);
+uint32_t hearth__book_record_request(struct hearth__book *book, size_t size);
+
+static inline struct hearth__run_request *hearth__book_request(struct hearth__book *book,
+                                                               uint32_t ordinal)
+{
+    struct hearth__run_record *record = book->record;
+    return record != NULL && ordinal < record->count ? &record->requests[ordinal] : NULL;
+}
+
+/* A recorded run is over: compare it with those before, and begin to plan if it is like one of them. */
+void hearth__book_record_end(struct hearth__book *book);
+
+/* A run that followed a plan is over: `served` bytes of `bytes` asked for. */
+void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, uint64_t served,
+                          uint64_t bytes);
+
+/* Go on planning for about `work` units. True if a plan came of it. */
+bool hearth__book_plan_some(struct hearth__book *book, uint64_t work);
+
+/* Bytes of the slab that all plans need. */
+size_t hearth__book_need(const struct hearth__book *book);
+
+/* Places for all plans that have none yet, in the slab, for the arena. NO_MEMORY: some plans have none. */
+enum hearth_status hearth__book_place(struct hearth__book *book, struct hearth_allocator *arena);
+
+/* Take the slab off. No place is live. */
+struct hearth_segment hearth__book_take_slab(struct hearth__book *book);
+
+/* Let the places serve another arena. No place is live. */
+void hearth__book_serve(struct hearth__book *book, struct hearth_allocator *arena);
+
+/* Live places and their weight, by walking. */
+hearth__weight hearth__book_live(const struct hearth__book *book);
+
+/* Weight of all places and the slab. */
+static inline hearth__weight hearth__book_weight(const struct hearth__book *book)
+{
+    return hearth__weight_of(book->place_count, book->slab.length);
+}
+
+/* A place whose slot had other storage for a while is one again, and not live. */
+void hearth__book_restore(struct hearth_buf *place, void *data);
+
+static inline bool hearth__is_place(const struct hearth_buf *buf)
+{
+    return (buf->alignment_log & HEARTH__MARK_PLACE) != 0;
+}
+
+#endif
