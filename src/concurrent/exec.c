@@ -39,7 +39,7 @@
  * Cost. A pair of alloc and free of the same size touches the slot, the list head and six cells; about
  * 95 instructions, independent of the size.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -121,6 +121,7 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
 {
     struct hearth__overwritten overwritten = {0};
     int64_t wanted = 0;
+    bool over = false;
     if (!arena->visited) {
         arena->made_seen = arena->slots.made;
         if (arena->service != NULL)
@@ -129,10 +130,13 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
         arena->room_wanted = 0;
         if (hearth__unlikely(arena->overwritten.buf != NULL))
             overwritten = hearth__exec_overwritten(arena);
+        over = arena->with_plans && hearth__exec_run_is_over(arena);
     }
     hearth__exec_leave(arena);
     bool released = after->chain != NULL;
     hearth__exec_release_chain(arena, after);
+    if (hearth__unlikely(over))
+        hearth__exec_run_end(arena);
     /* EDGE section.leave, publish: for a visitor, who comes when both gate and count say so. */
     hearth__store_release(&arena->running, hearth__load_relaxed(&arena->running) - 1);
     /* Only now: whoever waits for it looks into this arena, too. */
@@ -164,6 +168,8 @@ bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf, b
     struct hearth__exec_cells *cells = &arena->cells;
     uint64_t word = hearth__load_relaxed(&buf->state);
     bool more = hearth__word_generation(word) != HEARTH__GENERATION_MAX;
+    if (arena->with_plans)
+        hearth__exec_run_return(arena, buf, false);
     uint64_t next = more ? word + HEARTH__GENERATION_ONE : word;
     hearth__store_relaxed(&buf->state, (next & ~HEARTH__BELOW_GENERATION) | HEARTH__FREE_BITS);
     hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
@@ -196,7 +202,7 @@ static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struc
         if (hearth__exec_take_back(arena, buf, false))
             hearth__exec_keep(arena, buf, &after);
         else
-            hearth__exec_chain_push(&after, buf);
+            hearth__exec_retire(arena, buf, &after);
         after.room += capacity;
     }
     (void)hearth__exec_drain(arena, HEARTH__EXEC_DRAIN_STEP, &after);
@@ -212,8 +218,8 @@ static enum hearth_status refuse(struct hearth_exec *arena, struct hearth_buf *b
     return hearth__exec_misuse(arena, live ? HEARTH_STALE : hearth__buf_not_live(word), call, buf);
 }
 
-static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struct hearth_buf *buf,
-                                                uint64_t generation, const char *call)
+enum hearth_status hearth__exec_free_general(struct hearth_exec *arena, struct hearth_buf *buf,
+                                             uint64_t generation, const char *call)
 {
     if (arena == NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, buf);
@@ -238,7 +244,17 @@ static OUT_OF_LINE enum hearth_status free_again(struct hearth_exec *arena, stru
                                                  uint64_t generation, const char *call)
 {
     hearth__exec_leave(arena);
-    return free_slow(arena, buf, generation, call);
+    return hearth__exec_free_general(arena, buf, generation, call);
+}
+
+/* Not by the lists' path. */
+static OUT_OF_LINE enum hearth_status free_elsewhere(struct hearth_exec *arena,
+                                                     struct hearth_buf *buf, uint64_t generation,
+                                                     const char *call)
+{
+    return arena != NULL && arena->gate_mark != 0
+               ? hearth__exec_free_other(arena, buf, generation, call)
+               : hearth__exec_free_general(arena, buf, generation, call);
 }
 
 /* `generation` 0: whatever it is now. */
@@ -248,7 +264,7 @@ free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation,
     uint64_t token = hearth__thread_token_peek();
     if (hearth__unlikely(arena == NULL || !hearth__slot_in(buf, &arena->allocator) ||
                          !hearth__section_enter_plain(&arena->section, token)))
-        return free_slow(arena, buf, generation, call);
+        return free_elsewhere(arena, buf, generation, call);
 
     uint64_t word = hearth__load_relaxed(&buf->state);
     uint64_t next;
@@ -256,7 +272,8 @@ free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation,
             (word & HEARTH__BELOW_GENERATION) != HEARTH__LIVE_BITS ||
             (generation != 0 && hearth__word_generation(word) != generation) ||
             buf->alignment_log != arena->plain_alignment_log ||
-            __builtin_add_overflow(word, HEARTH__GENERATION_ONE + (HEARTH__FREE_BITS - HEARTH__LIVE_BITS), &next)))
+            __builtin_add_overflow(
+                word, HEARTH__GENERATION_ONE + (HEARTH__FREE_BITS - HEARTH__LIVE_BITS), &next)))
         return free_again(arena, buf, generation, call);
     struct hearth__exec_cells *cells = &arena->cells;
     hearth__store_relaxed(&buf->state, next);
@@ -294,6 +311,8 @@ HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size
             return HEARTH_OK;
         }
         hearth__exec_leave(arena);
+    } else if (arena != NULL && out != NULL && arena->gate_mark != 0) {
+        return hearth__exec_alloc_other(arena, size, out);
     }
     return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
                                       "hearth_exec_alloc", out);

@@ -71,11 +71,12 @@ struct hearth__exec_run {
     bool asked;                   /* begun by the user, who says when it ends */
     bool ending;                  /* the owner is ending it, outside of the section */
     uint32_t home;                /* of the book used last */
+    uint32_t number;              /* of a run that is recorded */
     uint64_t key;
-    size_t carried;               /* places that are live from earlier runs */
-    uint32_t out_count;           /* handed out when it began, modulo the weight's count */
-    uint32_t misses, blocked;
-    uint64_t missed_bytes, served_bytes; /* by the general path */
+    hearth__weight out_weight; /* handed out when it began */
+    uint64_t out_size;
+    uint32_t unplanned, misses, blocked; /* served by the lists; of these: unlike the plan */
+    uint64_t missed_bytes;
 };
 
 /* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
@@ -117,8 +118,8 @@ struct hearth_exec {
     /* Set at creation. */
 
     struct hearth_backing *backing;
-    uint32_t debug;     /* HEARTH__DEBUG_* */
-    bool fixed;         /* never obtain storage for a request */
+    uint32_t debug; /* HEARTH__DEBUG_* */
+    bool fixed;     /* never obtain storage for a request */
     bool with_plans;
     uint64_t gate_mark; /* HEARTH__GATE_OTHER if the store is not the lists alone, else 0 */
     struct hearth__rounding rounding;
@@ -373,6 +374,14 @@ size_t hearth__exec_trim_all(struct hearth_exec *arena);
 enum hearth_status hearth__exec_free_remote(struct hearth_exec *arena, struct hearth_buf *buf,
                                             uint64_t generation, const char *call);
 
+/* hearth_exec_free() by the general path. */
+enum hearth_status hearth__exec_free_general(struct hearth_exec *arena, struct hearth_buf *buf,
+                                             uint64_t generation, const char *call);
+
+/* Inside: a slot that came back, and whose generations are used up, is not handed out any more. */
+void hearth__exec_retire(struct hearth_exec *arena, struct hearth_buf *buf,
+                         struct hearth__exec_after *after);
+
 /* hearth_buf_resize() for this kind of arena. */
 enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hearth_buf *buf,
                                        size_t size, bool keep);
@@ -394,6 +403,10 @@ struct hearth__exchange {
  * not looked at. */
 bool hearth__exec_has_place(const struct hearth_exec *arena, size_t capacity,
                             unsigned alignment_log);
+
+/* The owner copies a live buffer of this size, and takes it back. Returns as surrender. */
+enum hearth_status hearth__exec_copy_out(struct hearth_exec *arena, struct hearth_buf *buf,
+                                         void *data, size_t size);
 
 /* As surrender, but the arena keeps the slot's storage in return, and no backing is called for it. False: nothing
  * changed, and it says nothing of why. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Execution arena: handing out by the general path, for whatever the plain one in exec.c does not cover. */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 #include "concurrent/service.h"
 
 #include "core/debug.h"
@@ -15,6 +15,9 @@ static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
                                            struct hearth_buf **buf)
 {
     (void)hearth__exec_drain(arena, HEARTH__EXEC_DRAIN_STEP, after);
+    *buf = arena->with_plans ? hearth__exec_run_take(arena, want, after) : NULL;
+    if (*buf != NULL)
+        return HEARTH_OK;
     *buf = hearth__exec_store_take(arena, want);
     if (*buf != NULL)
         return HEARTH_OK;
@@ -34,6 +37,11 @@ static enum hearth_status obtain_within(struct hearth_exec *arena, const struct 
     enum hearth_status status = drain_and_obtain(arena, want, after, buf);
     struct hearth__want exact = *want;
     exact.last_class = exact.size_class;
+    if (status == HEARTH_OK && hearth__is_place(*buf)) {
+        /* Rounded less. */
+        after->room += want->bytes - hearth__buf_capacity(*buf);
+        return HEARTH_OK;
+    }
     for (unsigned i = 0; status == HEARTH_OK; i++) {
         if (hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes))
             return HEARTH_OK;
@@ -80,6 +88,8 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
         /* Set by a fresh attachment only: what comes from the store was handed out before. */
         *known_zero = ((*buf)->flags & HEARTH__BUF_ZERO) != 0;
         (*buf)->flags = 0;
+        if (arena->with_plans && !arena->visited)
+            hearth__exec_run_note(arena, *buf, size);
         hearth__exec_hand_out(arena, *buf, size);
     }
     *met = hearth__exec_met(arena, &after);

@@ -14,7 +14,7 @@
  *
  * A thread that has subtracted touches nothing of the arena any more, except the one that saw zero.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -148,7 +148,10 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     hearth__inbox_open(&core->inbox);
     hearth__store_relaxed(&core->outstanding, OUTSTANDING_BIAS);
     hearth__store_relaxed(&core->misuses, 0);
-    core->gate_mark = 0;
+    core->with_plans =
+        options.store == HEARTH_EXEC_STORE_PLANS && (debug & ~HEARTH__DEBUG_PLANNED) == 0;
+    core->gate_mark = core->with_plans ? HEARTH__GATE_OTHER : 0;
+    hearth__exec_run_init(&core->run);
     hearth__section_init(&core->section, hearth__exec_gate(core, hearth__thread_token()));
     hearth__store_release(&segment->arena, &core->allocator);
     close_plain_paths(core);
@@ -168,6 +171,7 @@ static void pool(struct hearth_exec *arena)
 static void finish(struct hearth_exec *arena)
 {
     struct hearth_backing *backing = arena->backing;
+    hearth__exec_run_finish(arena);
     if (arena->service != NULL)
         hearth__exec_drop(arena);
     else
@@ -215,6 +219,8 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
     size_t slots = 0;
     size_t bytes = 0;
     struct hearth__exec_reading now = hearth__exec_read(arena);
+    /* The book stays where it is, with what it holds. */
+    hearth__exec_run_init(&arena->run);
     if (store_too) {
         lists_reset(&arena->bins);
         arena->slots.unused = NULL;

@@ -26,7 +26,7 @@ void hearth__exec_meter(struct hearth_exec *arena, bool walk)
 {
     if (arena->budget == NULL || arena->metering)
         return;
-    if (walk) {
+    if (walk || arena->with_plans) {
         size_t slots;
         size_t bytes;
         arena->store->ops->count(arena->store, &slots, &bytes);

@@ -7,7 +7,7 @@
  * it twice. Differences can therefore not go below zero, but for wrong returns that are still queued:
  * there they are held at zero.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 
 #include "core/perturb.h"
 
@@ -176,6 +176,15 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
     arena->store->ops->count(arena->store, &slots, &bytes);
     slots += arena->quarantine.count;
     bytes += arena->quarantine.bytes;
+    size_t places = 0; /* live ones: their slots are the book's */
+    size_t with_slots = slots;
+    if (arena->run.book != NULL) {
+        hearth__weight in_place;
+        places = hearth__book_live(arena->run.book, &in_place);
+        slots += arena->run.book->place_count - hearth__weight_count(in_place);
+        bytes += arena->run.book->slab.length - hearth__weight_capacity(in_place);
+        with_slots += places - hearth__weight_count(in_place); /* one waits for each moved one */
+    }
     hearth__weight lost = hearth__load_relaxed(&arena->lost);
     if (slots + hearth__weight_count(lost) != hearth__exec_retained_count(&now))
         return "the store's slots are not the retained count";
@@ -190,7 +199,7 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
                                                           hearth__exec_footprint(&now))
         return "live, retained and pending capacity do not add up to the footprint";
     if (lost == 0 && hearth__slots_unused(&arena->slots) + hearth__slots_unused(&arena->spare) +
-                             slots + out_count(&now) !=
+                             with_slots + out_count(&now) - places !=
                          arena->slots.made + arena->spare.made)
         return "slots got lost";
     return NULL;

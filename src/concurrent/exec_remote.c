@@ -9,7 +9,7 @@
  * found stale. Once a right return rides along, the buffer is out until it is settled, so its arena
  * exists and keeps its segment, and looking it up after the settling gives the right answer.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 
 #include "concurrent/reclaim.h"
 #include "concurrent/service.h"
@@ -39,8 +39,11 @@ static bool finish_detached(struct hearth_exec *arena, struct hearth_buf *buf, u
     /* The buffer was out, so the arena cannot end before it is counted home. */
     hearth__exec_scrub(arena, buf);
     struct hearth_segment segment;
+    /* A place's goes back with the slab, at the end of all. */
+    bool own = !hearth__is_place(buf) || (buf->flags & HEARTH__BUF_MOVED) != 0;
     hearth__buf_detach(buf, &segment);
-    hearth__backing_release(arena->backing, &segment);
+    if (own)
+        hearth__backing_release(arena->backing, &segment);
     hearth__exec_came_home(arena);
     return true;
 }
@@ -171,10 +174,12 @@ static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf, bool shar
 #endif
     hearth__cell_add(&arena->cells.remote_frees, 1);
     hearth__exec_scrub(arena, buf);
+    if (arena->with_plans)
+        hearth__exec_run_return(arena, buf, true);
     if (hearth__exec_take_back(arena, buf, shared))
         hearth__exec_keep(arena, buf, after);
     else
-        hearth__exec_chain_push(after, buf);
+        hearth__exec_retire(arena, buf, after);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Execution arena: changing a live buffer's size. Within the capacity nothing moves; beyond it the slot
  * exchanges its storage with one that has enough, and keeps its address and generation. */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 
 #include "core/misuse.h"
 
@@ -24,6 +24,22 @@ static void count_resize(struct hearth_exec *arena, struct hearth_buf *buf, size
     else
         hearth__exec_count_in(cells, old - size);
     hearth__store_relaxed(&buf->size, size);
+    if (arena->with_plans && !arena->visited)
+        hearth__exec_run_resized(arena, buf, size);
+}
+
+/* Of two slots of the arena; a place's slot that has other storage anyway stays marked. */
+static void swap_storage(struct hearth_buf *buf, struct hearth_buf *spare)
+{
+    bool moved = hearth__is_place(buf);
+    hearth__buf_swap_storage(buf, spare);
+    buf->flags = 0;
+    if (!moved)
+        return;
+    buf->alignment_log |= HEARTH__MARK_PLACE;
+    buf->flags = HEARTH__BUF_MOVED;
+    spare->alignment_log &= HEARTH__ALIGNMENT_LOG_MASK;
+    spare->flags = 0;
 }
 
 /* Inside the section: `spare` has the storage that `buf` shall get, and gets the old one. */
@@ -39,8 +55,10 @@ static void exchange(struct hearth_exec *arena, struct hearth_buf *buf, struct h
     hearth__exec_scrub(arena, buf);
     hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&spare->weight));
     hearth__exec_cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight), arena->visited);
-    hearth__buf_swap_storage(buf, spare);
-    buf->flags = 0;
+    if (hearth__is_in_place(buf))
+        hearth__exec_place_move(arena, buf, spare);
+    else
+        swap_storage(buf, spare);
     count_resize(arena, buf, size);
 }
 
@@ -49,6 +67,8 @@ static void put_spare(struct hearth_exec *arena, struct hearth_buf *spare, bool 
                       struct hearth__exec_after *after)
 {
     struct hearth__exec_cells *cells = &arena->cells;
+    if (hearth__load_relaxed(&spare->data) == NULL)
+        return; /* waits for a place's slot to come back */
     if (!is_slot) {
         hearth__exec_empty(arena, spare);
         return;
@@ -69,8 +89,11 @@ static bool unchanged(const struct hearth_buf *buf, uint64_t word)
 
 /* Inside the section: storage of a slot's own for `want`, or, when slots ran out, for a stand-in. */
 static enum hearth_status find_storage(struct hearth_exec *arena, const struct hearth__want *want,
-                                       struct hearth_buf *stand_in, struct hearth_buf **spare)
+                                       bool for_place, struct hearth_buf *stand_in,
+                                       struct hearth_buf **spare)
 {
+    if (arena->visited && for_place)
+        return HEARTH_NO_MEMORY; /* and another try without the visitor */
     if (arena->visited) {
         *spare = stand_in;
         return hearth__exec_fill_spare(arena, want, stand_in);
@@ -79,7 +102,7 @@ static enum hearth_status find_storage(struct hearth_exec *arena, const struct h
     if (*spare != NULL)
         return HEARTH_OK;
     enum hearth_status status = hearth__exec_obtain(arena, want, spare);
-    if (status != HEARTH_NO_SLOT)
+    if (status != HEARTH_NO_SLOT || for_place)
         return status;
     *spare = stand_in;
     return hearth__exec_fill(arena, want, stand_in);
@@ -97,7 +120,9 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
     if (status != HEARTH_OK)
         return status;
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
-    status = unchanged(buf, word) ? find_storage(arena, want, &stand_in, &spare) : HEARTH_STALE;
+    status = unchanged(buf, word)
+                 ? find_storage(arena, want, hearth__is_in_place(buf), &stand_in, &spare)
+                 : HEARTH_STALE;
     if (status == HEARTH_OK) {
         size_t more_room = hearth__buf_capacity(spare) - want->bytes;
         size_t old = hearth__buf_capacity(buf);
@@ -121,7 +146,8 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
 {
     struct hearth__want want;
     uint32_t met;
-    if (!hearth__rounding_want(&arena->rounding, size, buf->alignment_log, &want))
+    if (!hearth__rounding_want(&arena->rounding, size,
+                               buf->alignment_log & HEARTH__ALIGNMENT_LOG_MASK, &want))
         return HEARTH_OVERFLOW;
     if (!hearth__exec_room_take(arena, want.bytes))
         return hearth__exec_refused(arena, &want, true);
@@ -149,11 +175,18 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
     enum hearth_status status = hearth__exec_begin(arena, "hearth_io_take");
     if (status != HEARTH_OK)
         return status;
-    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
+    if (arena->visited && hearth__is_place(buf)) {
+        status = HEARTH_BUSY; /* its slot is the visitor's business, too */
+    } else if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
         *size = hearth__load_relaxed(&buf->size);
+        if (arena->with_plans)
+            hearth__exec_run_taken(arena, buf);
         (void)hearth__exec_take_back(arena, buf, arena->visited);
         hearth__buf_move_storage(buf, slot);
+        slot->alignment_log &= HEARTH__ALIGNMENT_LOG_MASK;
         hearth__exec_count_given(arena, hearth__buf_capacity(slot));
+        if (hearth__is_place(buf))
+            buf = hearth__exec_place_restore(buf);
         hearth__slots_put(arena->visited ? &arena->spare : &arena->slots, buf);
     } else {
         status = HEARTH_STALE;
@@ -169,7 +202,7 @@ bool hearth__exec_has_place(const struct hearth_exec *arena, size_t capacity,
         (alignment_log > HEARTH__ALIGNMENT_LOG_MIN && arena->bins.aligned == NULL))
         return false;
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
-    size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
+    size_t retained = hearth__exec_kept(arena);
     return retained <= cap && capacity <= cap - retained;
 }
 
@@ -214,6 +247,30 @@ static void receive(struct hearth_exec *arena, struct hearth_buf *buf,
     hearth__exec_store_give(arena, buf);
 }
 
+enum hearth_status hearth__exec_copy_out(struct hearth_exec *arena, struct hearth_buf *buf,
+                                         void *data, size_t size)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    uint64_t word = hearth__load_acquire(&buf->state);
+    enum hearth_status status = hearth__exec_begin_alone(arena, "hearth_io_take");
+    if (status != HEARTH_OK)
+        return status;
+    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word) &&
+        hearth__load_relaxed(&buf->size) == size) {
+        memcpy(data, hearth__load_relaxed(&buf->data), size);
+        after.room += hearth__buf_capacity(buf);
+        hearth__exec_scrub(arena, buf);
+        if (hearth__exec_take_back(arena, buf, false))
+            hearth__exec_keep(arena, buf, &after);
+        else
+            hearth__exec_retire(arena, buf, &after);
+    } else {
+        status = HEARTH_STALE;
+    }
+    hearth__exec_end(arena, &after);
+    return status;
+}
+
 bool hearth__exec_exchange(struct hearth_exec *arena, struct hearth_buf *buf,
                            struct hearth__exchange *exchange)
 {
@@ -224,6 +281,8 @@ bool hearth__exec_exchange(struct hearth_exec *arena, struct hearth_buf *buf,
     bool may = may_exchange(arena, buf, word, exchange);
     if (may) {
         exchange->size = hearth__load_relaxed(&buf->size);
+        if (arena->with_plans)
+            hearth__exec_run_taken(arena, buf);
         (void)hearth__exec_take_back(arena, buf, false);
         hearth__exec_count_given(arena, hearth__buf_capacity(buf));
         hearth__buf_swap_storage(buf, exchange->slot);

@@ -3,7 +3,7 @@
  * Execution arena: misses, eviction, trim. Everything here may call the backing, and does so with the
  * section left, so that a slow backing holds up nobody who wants to visit.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 #include "concurrent/service.h"
 
 #include "core/misuse.h"
@@ -197,9 +197,11 @@ enum hearth_status hearth__exec_obtain(struct hearth_exec *arena, const struct h
 void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
                            struct hearth__exec_after *after)
 {
-    size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
-    for (const struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next)
-        retained -= hearth__buf_capacity(buf); /* on its way out already */
+    size_t retained = hearth__exec_kept(arena);
+    /* Of what is retained some is on its way out already. */
+    const struct hearth_buf *buf = arena->with_plans ? NULL : after->chain;
+    for (; buf != NULL; buf = buf->next)
+        retained -= hearth__buf_capacity(buf);
     while (retained > limit) {
         struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX);
         if (victim == NULL && hearth__exec_let_go(arena))
@@ -230,6 +232,10 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
 {
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
     size_t capacity = hearth__buf_capacity(buf);
+    if (hearth__is_place(buf)) {
+        hearth__exec_place_home(arena, buf, after);
+        return;
+    }
     if (buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN && arena->bins.aligned == NULL) {
         /* Lent while the lists for it could not be made. */
         hearth__exec_chain_push(after, buf);
@@ -240,7 +246,7 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
         hearth__exec_chain_push(after, buf);
         return;
     }
-    if (after->visiting && hearth__weight_capacity(hearth__exec_retained(arena)) > cap) {
+    if (after->visiting && hearth__exec_kept(arena) > cap) {
         hearth__exec_chain_push(after, buf);
         return;
     }
@@ -257,6 +263,19 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
         hearth__exec_store_give(arena, buf);
     if (!after->visiting)
         hearth__exec_evict_to(arena, cap, after);
+}
+
+void hearth__exec_retire(struct hearth_exec *arena, struct hearth_buf *buf,
+                         struct hearth__exec_after *after)
+{
+    if (!hearth__is_place(buf)) {
+        hearth__exec_chain_push(after, buf);
+        return;
+    }
+    hearth__exec_place_home(arena, buf, after);
+    /* Its entries find it never free from now on. */
+    uint64_t generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
+    hearth__store_relaxed(&buf->state, hearth__word(generation, HEARTH__UNUSED));
 }
 
 void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_after *after)
@@ -303,6 +322,6 @@ size_t hearth__exec_trim_all(struct hearth_exec *arena)
         hearth__exec_release_chain(arena, &after);
         hearth__section_resume(&arena->section);
         if (buf == NULL)
-            return released;
+            return released + (arena->with_plans ? hearth__exec_run_trim(arena) : 0);
     }
 }

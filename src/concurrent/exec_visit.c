@@ -28,7 +28,7 @@
  * on a few dozen times before it takes fresh storage, and longer before it fails. The visitor waits for nobody. Ordering: section.visit,
  * section.leave.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 
 #include "concurrent/membarrier.h"
 #include "core/perturb.h"
@@ -161,8 +161,9 @@ static size_t unlink_one(struct hearth_exec *arena, struct hearth_buf *buf,
 /* The owner may be lending beside the visit, from storage that is not counted as held yet. */
 static bool is_above(const struct hearth_exec *arena, size_t cap)
 {
-    return cap != HEARTH_UNBOUNDED &&
-           (int64_t)(hearth__exec_retained(arena) - hearth__weight_of(0, cap / 64 * 64)) > 0;
+    hearth__weight kept =
+        arena->with_plans ? (hearth__weight)arena->stored : hearth__exec_retained(arena);
+    return cap != HEARTH_UNBOUNDED && (int64_t)(kept - hearth__weight_of(0, cap / 64 * 64)) > 0;
 }
 
 /* The ceiling came down over what the store holds. */
@@ -224,6 +225,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         count++;
     }
     hearth__exec_settle(arena, after);
+    if (arena->with_plans)
+        hearth__exec_run_abandon(arena);
     visit->more = count == HEARTH__VISIT_MOST || hearth__load_relaxed(&arena->backlog) != NULL ||
                   hearth__inbox_waiting(&arena->inbox);
     return bytes;

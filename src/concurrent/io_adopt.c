@@ -29,6 +29,7 @@
  * Progress. Lock-free. A signal handler that interrupts a take finds either slot in nobody's reach.
  */
 #include "concurrent/exec.h"
+#include "concurrent/exec_plan.h"
 #include "concurrent/io.h"
 
 #include "core/perturb.h"
@@ -179,6 +180,23 @@ static enum hearth_status take_into(struct hearth__io_access *access, struct hea
     return status;
 }
 
+/* A place in a slab stays where it is: a copy of what it holds. */
+static enum hearth_status take_copy(struct hearth_io *arena, struct hearth_exec *from,
+                                    struct hearth_buf *buf, struct hearth_buf **io_buf)
+{
+    struct hearth_buf *copy;
+    size_t size = hearth__load_relaxed(&buf->size);
+    enum hearth_status status = hearth_io_alloc(arena, size, &copy);
+    if (status != HEARTH_OK)
+        return status;
+    status = hearth__exec_copy_out(from, buf, hearth__load_relaxed(&copy->data), size);
+    if (status == HEARTH_OK)
+        *io_buf = copy;
+    else
+        (void)hearth_io_free(arena, copy);
+    return status;
+}
+
 enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *buf,
                                   struct hearth_buf **io_buf)
 {
@@ -203,9 +221,13 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
         return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);
     struct hearth__io_access access;
     struct hearth_buf *slot = NULL;
-    hearth__io_enter(arena, &access);
-    status = take_into(&access, from, buf, wanted, &slot);
-    hearth__io_leave(&access);
+    if (hearth__is_in_place(buf)) {
+        status = take_copy(arena, from, buf, &slot);
+    } else {
+        hearth__io_enter(arena, &access);
+        status = take_into(&access, from, buf, wanted, &slot);
+        hearth__io_leave(&access);
+    }
     if (status == HEARTH_STALE)
         return hearth__io_misuse(arena, status, call, buf);
     if (status == HEARTH_OK) {

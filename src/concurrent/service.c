@@ -118,6 +118,8 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     service->purged_ms = 0;
     service->purge_rate = PURGE_RATE;
     hearth__releases_init(&service->releases);
+    hearth__books_init(&service->books);
+    memset(service->books_age, 0, sizeof service->books_age);
     hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
     init_locks(service);
 }
@@ -276,6 +278,8 @@ void hearth_service_unref(struct hearth_service *service)
         /* Also if somebody keeps a reference to the I/O arena. */
         struct hearth__pass all = {.domains = HEARTH_DOMAIN_IO, .goal = SIZE_MAX, .force = true};
         hearth__service_pass(service, &all);
+        struct hearth__pass slabs = {.goal = SIZE_MAX, .force = true};
+        hearth__service_pass_books(service, &slabs, 0);
         (void)hearth__service_run_releases(service, 0);
     }
     service->ended = true;
@@ -296,6 +300,7 @@ static void finish(struct hearth_service *service)
         next = arena->next_in_service;
         hearth__exec_drop(arena);
     }
+    hearth__service_free_books(service);
     hearth__budget_fini(&service->budget);
     unref_backings(service);
     (void)pthread_mutex_destroy(&service->pass);

@@ -3,6 +3,7 @@
 #ifndef HEARTH_CONCURRENT_SERVICE_H
 #define HEARTH_CONCURRENT_SERVICE_H
 
+#include "concurrent/books.h"
 #include "concurrent/budget.h"
 #include "concurrent/exec.h"
 #include "concurrent/io.h"
@@ -45,6 +46,7 @@ struct hearth_service {
     _Atomic(uint64_t) grown; /* bytes obtained, since the maintenance thread looked last */
     _Atomic(uint64_t) runs;  /* of all threads */
     struct hearth__budget budget;
+    struct hearth__books books;
 
     /* One pass over the arenas at a time. Rank: outermost. Through hearth__service_lock() and its like. */
     pthread_mutex_t pass;
@@ -61,6 +63,10 @@ struct hearth_service {
     uint64_t purged_ms;
     uint64_t purge_rate; /* nanoseconds that a purge takes for each KiB */
     struct hearth__releases releases;
+    struct hearth__books_age {
+        uint64_t uses; /* when it was looked at last */
+        uint64_t since_ms;
+    } books_age[HEARTH__BOOKS_MOST];
 
     /* The maintenance thread: service_tick.c. */
     pthread_mutex_t sleep; /* guards what it sleeps on */
@@ -152,6 +158,16 @@ void hearth__service_unlock(struct hearth_service *service);
 
 /* With the pass lock held. */
 void hearth__service_pass(struct hearth_service *service, struct hearth__pass *pass);
+
+/* With the pass lock held: slabs that nobody uses, service_books.c. */
+void hearth__service_pass_books(struct hearth_service *service, struct hearth__pass *pass,
+                                uint64_t now_ms);
+
+/* With the pass lock held: what the ceiling does not cover. */
+void hearth__service_charge_books(struct hearth_service *service);
+
+/* The end of the service: nobody else is there. */
+void hearth__service_free_books(struct hearth_service *service);
 
 /* With the pass lock held: oldest first, until the goal is reached. */
 void hearth__service_pass_by_age(struct hearth_service *service, struct hearth__pass *pass);

@@ -426,6 +426,11 @@ void hearth__service_pass(struct hearth_service *service, struct hearth__pass *p
     }
     if ((pass->domains & HEARTH_DOMAIN_EXEC) != 0)
         pass_exec(service, &look, pass);
+    if ((pass->domains & HEARTH_DOMAIN_EXEC) != 0) {
+        hearth__service_pass_books(service, pass, look.now_ms);
+        if (!hearth__service_run_releases(service, pass->deadline_ns))
+            pass->more = true;
+    }
     if ((pass->domains & HEARTH_DOMAIN_IO) != 0 && !service->ended)
         pass_io(service, &look, pass);
     pass->looked = true;

@@ -27,6 +27,9 @@ void hearth__service_read(const struct hearth_service *service, struct hearth__s
         now->footprint += hearth__exec_footprint(&exec);
         now->lost += hearth__weight_capacity(hearth__load_relaxed(&arena->lost));
     }
+    size_t idle = hearth__books_idle_bytes(&service->books);
+    now->exec_retained += idle;
+    now->footprint += idle;
     /* The sums may count a buffer twice that moved meanwhile; the room never shows more than the limit. */
     size_t counted = hearth__budget_live_capacity(&service->budget);
     if (service->budget.metered && counted < now->live_capacity)

@@ -240,6 +240,7 @@ enum hearth_status hearth_service_set_ceiling(struct hearth_service *service, si
         hearth__service_look_at_container(service, hearth__now_ns());
     else
         hearth__service_apply_ceiling(service, bytes);
+    hearth__service_charge_books(service);
     if (hearth__budget_bounded(&service->budget))
         evict_above_ceiling(service);
     hearth__service_unlock(service);

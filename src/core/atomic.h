@@ -26,6 +26,8 @@
 #define hearth__store_release(object, value)                                                       \
     atomic_store_explicit((object), (value), memory_order_release)
 
+#define hearth__exchange_relaxed(object, value)                                                    \
+    atomic_exchange_explicit((object), (value), memory_order_relaxed)
 #define hearth__exchange_acq_rel(object, value)                                                    \
     atomic_exchange_explicit((object), (value), memory_order_acq_rel)
 

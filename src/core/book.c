@@ -8,6 +8,9 @@
 /* Recorded runs in a row that are like none before, until fewer are recorded: two rounds of what is remembered. */
 #define FRUITLESS (2 * HEARTH__BOOK_PAST)
 
+/* Runs in a row too short for a plan, until there is a rest. */
+#define TINY 64u
+
 /* Runs that are not recorded in between at most. */
 #define REST_MOST 1024u
 
@@ -133,8 +136,12 @@ static void rest(struct hearth__book *book, uint32_t times)
 void hearth__book_record_end(struct hearth__book *book)
 {
     struct hearth__run_record *record = book->record;
-    if (record->count < HEARTH__RUN_LEAST)
+    if (record->count < HEARTH__RUN_LEAST) {
+        if (++book->tiny % TINY == 0)
+            rest(book, UINT32_MAX);
         return;
+    }
+    book->tiny = 0;
     for (uint32_t i = 0; i < book->past_count && !record->overflow; i++) {
         if (!hearth__run_record_equal(book->past[i], record))
             continue;
@@ -144,7 +151,7 @@ void hearth__book_record_end(struct hearth__book *book)
             return; /* one at a time: the next run like this comes here again */
         book->planning = hearth__planning_begin(book->past[i]);
         if (book->planning == NULL)
-            rest(book, 10); /* nothing in it to plan */
+            rest(book, UINT32_MAX); /* nothing in it to plan */
         forget_past(book, i);
         return;
     }
@@ -170,13 +177,18 @@ void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, 
             book->dropped--;
         return;
     }
-    if (++plan->poor < POOR_MOST)
-        return;
-    for (uint32_t i = 0; i < book->plan_count; i++)
-        if (book->plans[i] == plan)
-            drop_plan(book, i);
-    if (++book->dropped > 3)
-        rest(book, book->dropped - 3);
+    plan->poor++;
+}
+
+void hearth__book_drop_poor(struct hearth__book *book)
+{
+    for (uint32_t i = book->plan_count; i-- > 0;) {
+        if (book->plans[i]->poor < POOR_MOST)
+            continue;
+        drop_plan(book, i);
+        if (++book->dropped > 3)
+            rest(book, book->dropped - 3);
+    }
 }
 
 bool hearth__book_plan_some(struct hearth__book *book, uint64_t work)
@@ -197,6 +209,14 @@ bool hearth__book_plan_some(struct hearth__book *book, uint64_t work)
     book->plans[book->plan_count++] = plan;
     book->plans_made++;
     return true;
+}
+
+bool hearth__book_is_waiting(const struct hearth__book *book)
+{
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        if (!book->plans[i]->placed)
+            return true;
+    return false;
 }
 
 size_t hearth__book_need(const struct hearth__book *book)

@@ -29,6 +29,7 @@ struct hearth__book {
     struct hearth__run_record *past[HEARTH__BOOK_PAST]; /* the most recent first */
     uint32_t past_count;
     struct hearth__run_record *record; /* of the present run; room for HEARTH__RUN_MOST */
+    uint32_t tiny;                     /* runs in a row that were too short */
     uint32_t fruitless;                /* recorded runs in a row that were like none before */
     uint32_t dropped;                  /* plans that did not hold */
     uint32_t rest;                     /* runs that are not recorded */
@@ -78,9 +79,12 @@ static inline struct hearth__run_request *hearth__book_request(struct hearth__bo
 /* A recorded run is over: compare it with those before, and begin to plan if it is like one of them. */
 void hearth__book_record_end(struct hearth__book *book);
 
-/* A run that followed a plan is over: `served` bytes of `bytes` asked for. */
+/* A run that followed a plan is over: `served` bytes of `bytes` asked for. Calls nobody. */
 void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, uint64_t served,
                           uint64_t bytes);
+
+/* Drop plans that did not hold. */
+void hearth__book_drop_poor(struct hearth__book *book);
 
 /* Go on planning for about `work` units. True if a plan came of it. */
 bool hearth__book_plan_some(struct hearth__book *book, uint64_t work);
@@ -97,8 +101,11 @@ struct hearth_segment hearth__book_take_slab(struct hearth__book *book);
 /* Let the places serve another arena. No place is live. */
 void hearth__book_serve(struct hearth__book *book, struct hearth_allocator *arena);
 
-/* Live places and their weight, by walking. */
-hearth__weight hearth__book_live(const struct hearth__book *book);
+/* Live slots of places, by walking; and the weight of those that are in their place. */
+size_t hearth__book_live(const struct hearth__book *book, hearth__weight *in_place);
+
+/* Whether some plan waits for a slab that is large enough, or has no places yet. */
+bool hearth__book_is_waiting(const struct hearth__book *book);
 
 /* Weight of all places and the slab. */
 static inline hearth__weight hearth__book_weight(const struct hearth__book *book)
@@ -112,6 +119,12 @@ void hearth__book_restore(struct hearth_buf *place, void *data);
 static inline bool hearth__is_place(const struct hearth_buf *buf)
 {
     return (buf->alignment_log & HEARTH__MARK_PLACE) != 0;
+}
+
+/* And its storage is the place's, too. */
+static inline bool hearth__is_in_place(const struct hearth_buf *buf)
+{
+    return hearth__is_place(buf) && (buf->flags & HEARTH__BUF_MOVED) == 0;
 }
 
 #endif

@@ -20,17 +20,28 @@ static void for_each_place(const struct hearth__book *book, visit_place *visit, 
     }
 }
 
+struct census {
+    size_t live;
+    hearth__weight in_place;
+};
+
 static void add_live(struct hearth_buf *place, void *context)
 {
-    if (hearth__word_state(hearth__load_relaxed(&place->state)) == HEARTH__LIVE)
-        *(hearth__weight *)context += hearth__load_relaxed(&place->weight);
+    struct census *census = context;
+    if (hearth__word_state(hearth__load_relaxed(&place->state)) != HEARTH__LIVE)
+        return;
+    census->live++;
+    if ((place->flags & HEARTH__BUF_MOVED) == 0)
+        census->in_place += hearth__load_relaxed(&place->weight);
 }
 
-hearth__weight hearth__book_live(const struct hearth__book *book)
+size_t hearth__book_live(const struct hearth__book *book, hearth__weight *in_place)
 {
-    hearth__weight live = 0;
-    for_each_place(book, add_live, &live);
-    return live;
+    struct census census = {0, 0};
+    for_each_place(book, add_live, &census);
+    if (in_place != NULL)
+        *in_place = census.in_place;
+    return census.live;
 }
 
 struct following {

@@ -93,6 +93,9 @@ extern struct hearth__plan_entry hearth__no_entries[2];
 struct hearth__planning;
 struct hearth__planning *hearth__planning_begin(const struct hearth__run_record *record);
 
+/* Requests of the run. */
+uint32_t hearth__planning_count(const struct hearth__planning *planning);
+
 /* Go on for about `work` units (core/pack.h). True when there is nothing left to do. */
 bool hearth__planning_step(struct hearth__planning *planning, uint64_t work);
 

@@ -261,6 +261,11 @@ static void link_some(struct hearth__planning *planning, uint64_t work)
             plan->entries[plan->count + i].first = plan->edge_count;
 }
 
+uint32_t hearth__planning_count(const struct hearth__planning *planning)
+{
+    return planning->plan->count;
+}
+
 bool hearth__planning_step(struct hearth__planning *planning, uint64_t work)
 {
     if (planning->failed)

@@ -28,12 +28,22 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->remote_frees = now->remote_frees + now->pending.count;
     stats->misses = now->misses;
     stats->hits = stats->allocs > stats->misses ? stats->allocs - stats->misses : 0;
-    stats->backing_acquires = now->obtained_count;
-    stats->backing_releases = now->given_count;
+    stats->backing_acquires = now->obtained_count - hearth__load_relaxed(&cells->pieces_in);
+    stats->backing_releases = now->given_count - hearth__load_relaxed(&cells->pieces_out);
     stats->evictions = hearth__load_relaxed(&cells->evictions);
     stats->bypasses = hearth__load_relaxed(&cells->bypasses);
     stats->trims = hearth__load_relaxed(&cells->trims);
     stats->misuses = hearth__load_relaxed(&arena->misuses);
+    stats->runs = hearth__load_relaxed(&cells->runs);
+    stats->planned_runs = hearth__load_relaxed(&cells->planned_runs);
+    stats->plan_hits = hearth__load_relaxed(&cells->plan_hits);
+    stats->plan_misses = hearth__load_relaxed(&cells->plan_misses);
+    stats->plan_blocked = hearth__load_relaxed(&cells->plan_blocked);
+    stats->plans_made = hearth__load_relaxed(&cells->plans_made);
+    stats->plans = hearth__load_relaxed(&cells->plans);
+    stats->slab_bytes = hearth__load_relaxed(&cells->slab_bytes);
+    stats->plan_bytes = hearth__load_relaxed(&cells->plan_bytes);
+    stats->plan_bound = hearth__load_relaxed(&cells->plan_bound);
 }
 
 enum hearth_status hearth_exec_stats(const struct hearth_exec *arena,

@@ -43,7 +43,10 @@ static struct hearth_buf *give(unsigned class_index, uint64_t stamp)
 
 static struct hearth_buf *take_aligned(unsigned first, unsigned last, unsigned alignment_log)
 {
-    const struct hearth__want want = {hearth__class_size(first), first, last, alignment_log};
+    const struct hearth__want want = {.bytes = hearth__class_size(first),
+                                      .size_class = first,
+                                      .last_class = last,
+                                      .alignment_log = alignment_log};
     return bins.store.ops->take(&bins.store, &want);
 }
 

@@ -11,7 +11,10 @@ static const char exec_text[] =
     "\"retained_bytes\":6,\"pending_count\":7,\"pending_bytes\":8,\"footprint\":9,"
     "\"retention_cap\":18446744073709551615,\"slots\":11,\"allocs\":12,\"frees\":13,"
     "\"remote_frees\":14,\"hits\":15,\"misses\":16,\"backing_acquires\":17,\"backing_releases\":18,"
-    "\"evictions\":19,\"bypasses\":20,\"trims\":21,\"misuses\":22,\"consistent\":true}";
+    "\"evictions\":19,\"bypasses\":20,\"trims\":21,\"misuses\":22,\"purged_bytes\":23,"
+    "\"rearrangements\":24,\"runs\":25,\"planned_runs\":26,\"plan_hits\":27,\"plan_misses\":28,"
+    "\"plan_blocked\":29,\"plans_made\":30,\"plans\":31,\"slab_bytes\":32,\"plan_bytes\":33,\"plan_"
+    "bound\":34,\"consistent\":true}";
 
 static struct hearth_exec_stats exec_stats(void)
 {

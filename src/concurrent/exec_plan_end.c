@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Execution arena: the end of a run. What was recorded is compared and laid out, a slab is made for it, and the book goes
+ * back to where the next run finds it. All of it outside of the section, by the owner, and bounded: a small run is
+ * planned at once, a large one in slices, one at each end of a run.
+ */
+#include "concurrent/exec_plan.h"
+
+#include "concurrent/service.h"
+
+#include <sys/mman.h>
+
+/* Units of the packer's work in one slice: below half a millisecond. */
+#define SLICE_WORK ((uint64_t)100000)
+
+/* Runs of up to so many requests are planned in as many slices as that takes. */
+#define AT_ONCE 2000u
+
+/* The slab's size is a multiple of this. */
+#define PAGE_BYTES ((size_t)4096)
+
+/* Pages are there before they are needed: the kernel's call for it, or by hand. */
+static void touch_pages(const struct hearth_segment *slab)
+{
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t begin = ((uintptr_t)slab->base + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    uintptr_t end = ((uintptr_t)slab->base + slab->length) & ~(PAGE_BYTES - 1);
+    if (end > begin && madvise((void *)begin, end - begin, MADV_POPULATE_WRITE) == 0)
+        return;
+#endif
+    for (size_t at = 0; at < slab->length; at += PAGE_BYTES)
+        ((volatile char *)slab->base)[at] = 0;
+}
+
+/* Inside, left meanwhile: the book's slab goes back. No place is live. Returns bytes. */
+static size_t drop_slab(struct hearth_exec *arena, struct hearth__book *book)
+{
+    if (book->slab.length == 0)
+        return 0;
+    hearth__weight before = hearth__book_weight(book);
+    struct hearth_segment slab = hearth__book_take_slab(book);
+    hearth__exec_hold_book(arena, before, 0, false);
+    hearth__cell_add(&arena->cells.pieces_out, UINT64_MAX); /* one of them was a call */
+    hearth__exec_leave(arena);
+    hearth__backing_release(arena->backing, &slab);
+    hearth__section_resume(&arena->section);
+    return slab.length;
+}
+
+/* Inside, left meanwhile: a slab of so many bytes. */
+static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
+{
+    struct hearth__book *book = arena->run.book;
+    struct hearth_segment slab;
+    if (bytes > HEARTH__HELD_MAX - hearth__weight_capacity(arena->held))
+        return false;
+    hearth__exec_leave(arena);
+    bool made = hearth__backing_acquire(arena->backing, bytes, PAGE_BYTES, &slab) == HEARTH_OK;
+    if (made) {
+        hearth__exec_grew(arena, slab.length);
+        if (touch)
+            touch_pages(&slab);
+    }
+    hearth__section_resume(&arena->section);
+    if (!made)
+        return false;
+    book->slab = slab;
+    hearth__store_relaxed(&book->slab_bytes, slab.length);
+    hearth__exec_hold_book(arena, 0, hearth__weight_of(0, slab.length), false);
+    hearth__cell_add(&arena->cells.obtained_count, 1);
+    hearth__cell_add(&arena->cells.given_count, 1);
+    hearth__cell_add(&arena->cells.pieces_out, 1);
+    return true;
+}
+
+bool hearth__exec_slab(struct hearth_exec *arena, bool touch)
+{
+    struct hearth__exec_run *run = &arena->run;
+    struct hearth__book *book = run->book;
+    size_t need = (hearth__book_need(book) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    if (need == 0 || need > hearth__load_relaxed(&arena->retention_cap))
+        return false;
+    bool was_ending = run->ending;
+    run->ending = true;
+    bool made = true;
+    if (book->slab.length < need) {
+        made = hearth__book_live(book, NULL) == 0;
+        if (made) {
+            (void)drop_slab(arena, book);
+            made = make_slab(arena, need, touch);
+        }
+    }
+    if (made) {
+        hearth__weight before = hearth__book_weight(book);
+        hearth__exec_leave(arena);
+        made = hearth__book_place(book, &arena->allocator) == HEARTH_OK;
+        hearth__section_resume(&arena->section);
+        hearth__exec_hold_book(arena, before, hearth__book_weight(book), false);
+    }
+    run->ending = was_ending;
+    return made;
+}
+
+/* Inside: what the lists hold is what the plan is to replace; but not what serves requests that are planned out. */
+static void clear_lists(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    struct hearth_buf *victim;
+    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX)) != NULL)
+        hearth__exec_chain_push(after, victim);
+}
+
+/* Outside: at most one new plan, and what it needs. */
+static void plan_ahead(struct hearth_exec *arena)
+{
+    struct hearth__book *book = arena->run.book;
+    hearth__book_drop_poor(book);
+    if (book->planning == NULL)
+        return;
+    bool at_once = hearth__planning_count(book->planning) <= AT_ONCE;
+    bool made;
+    do
+        made = hearth__book_plan_some(book, SLICE_WORK);
+    while (!made && at_once && book->planning != NULL);
+    if (!made)
+        return;
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    hearth__section_resume(&arena->section);
+    hearth__store_relaxed(&arena->cells.plans_made, book->plans_made);
+    if (hearth__book_need(book) <= hearth__load_relaxed(&arena->retention_cap) &&
+        hearth__book_live(book, NULL) == 0) {
+        clear_lists(arena, &after);
+        hearth__exec_leave(arena);
+        hearth__exec_release_chain(arena, &after);
+        hearth__section_resume(&arena->section);
+        (void)hearth__exec_slab(arena, true);
+    }
+    hearth__exec_leave(arena);
+}
+
+/* Inside: whether an idle slab may be kept within the ceiling. */
+static bool charge(struct hearth_exec *arena, struct hearth__book *book)
+{
+    struct hearth__budget *budget = arena->budget;
+    if (book->slab.length == 0 || !hearth__budget_bounded(budget))
+        return true;
+    int64_t need = (int64_t)hearth__weight_of(1, book->slab.length);
+    book->charge = hearth__budget_charge(budget, need, need);
+    return book->charge != 0;
+}
+
+/* Inside, left meanwhile: the book to where the next run finds it. */
+static void give_book(struct hearth_exec *arena)
+{
+    struct hearth__exec_run *run = &arena->run;
+    struct hearth__book *book = run->book;
+    size_t cap = hearth__load_relaxed(&arena->retention_cap);
+    hearth__store_relaxed(&arena->cells.plans, book->plan_count);
+    hearth__store_relaxed(&arena->cells.slab_bytes, book->slab.length);
+    if (hearth__book_live(book, NULL) != 0)
+        return;
+    if (book->slab.length > cap)
+        (void)drop_slab(arena, book);
+    if (arena->service == NULL)
+        return;
+    if (hearth__exec_closed(arena) || !charge(arena, book))
+        (void)drop_slab(arena, book);
+    run->book = NULL;
+    hearth__exec_hold_book(arena, hearth__book_weight(book), 0, false);
+    hearth__books_put(&arena->service->books, book);
+}
+
+void hearth__exec_run_end(struct hearth_exec *arena)
+{
+    struct hearth__exec_run *run = &arena->run;
+    hearth__section_resume(&arena->section);
+    bool recorded = run->mode == HEARTH__RUN_RECORD;
+    run->ending = true;
+    hearth__exec_run_conclude(arena);
+    run->mode = HEARTH__RUN_NONE;
+    if (run->book != NULL) {
+        hearth__exec_leave(arena);
+        if (recorded)
+            hearth__book_record_end(run->book);
+        plan_ahead(arena);
+        hearth__section_resume(&arena->section);
+        give_book(arena);
+    }
+    run->ending = false;
+    hearth__exec_leave(arena);
+}
+
+size_t hearth__exec_run_trim(struct hearth_exec *arena)
+{
+    struct hearth__book *book = arena->run.book;
+    if (book == NULL || arena->run.ending || hearth__book_live(book, NULL) != 0)
+        return 0;
+    if (arena->run.plan != NULL)
+        hearth__exec_run_conclude(arena);
+    arena->run.mode = HEARTH__RUN_NONE;
+    arena->run.ending = true;
+    size_t bytes = drop_slab(arena, book);
+    arena->run.ending = false;
+    return bytes;
+}
+
+void hearth__exec_run_finish(struct hearth_exec *arena)
+{
+    struct hearth__book *book = arena->run.book;
+    hearth__exec_run_init(&arena->run);
+    if (book == NULL)
+        return;
+    struct hearth_segment slab = hearth__book_take_slab(book);
+    if (slab.length != 0)
+        hearth__backing_release(arena->backing, &slab);
+    hearth__book_free(book);
+}
+
+static enum hearth_status tell(struct hearth_exec *arena, const char *call, bool begins,
+                               uint64_t key)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    enum hearth_status status = hearth__exec_begin_alone(arena, call);
+    if (status != HEARTH_OK)
+        return status;
+    struct hearth__exec_run *run = &arena->run;
+    bool mine = arena->with_plans && !run->ending;
+    (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    if (mine && run->mode != HEARTH__RUN_NONE) {
+        hearth__exec_leave(arena);
+        hearth__exec_run_end(arena);
+        hearth__section_resume(&arena->section);
+    }
+    if (mine) {
+        run->asked = begins;
+        run->key = begins ? key : 0;
+    }
+    hearth__exec_end(arena, &after);
+    return HEARTH_OK;
+}
+
+enum hearth_status hearth_exec_run_begin(struct hearth_exec *arena, uint64_t key)
+{
+    return tell(arena, "hearth_exec_run_begin", true, key);
+}
+
+enum hearth_status hearth_exec_run_end(struct hearth_exec *arena)
+{
+    return tell(arena, "hearth_exec_run_end", false, 0);
+}
