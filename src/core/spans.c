@@ -26,9 +26,10 @@
  * errs towards warm, never the other way.
  *
  * Layout. Waste comes from segments as well as from spans: what lies in several pieces cannot merge across them.
- * When nothing is lent, the pieces are given back, and the next one is as large as all that was needed; if that was
- * not enough, as large as all that there was. Three runs at most, then nothing moves any more. A segment that one
- * request needs for itself is part of this like any other.
+ * When nothing is lent, the pieces are given back, and the next one is as large as the most that was lent at a time;
+ * if that did not do, as large as all that was ever used of the pieces; if that did not either, as all of them.
+ * Recorded runs need three runs at most, then nothing moves any more. A segment that one request needs for itself
+ * is part of this like any other.
  *
  * Cost. Take and give are O(1): at most eight looks in a bin, two cuts, two merges. A node is 96 bytes; there are
  * at most two per block lent and one per segment.
@@ -307,6 +308,9 @@ static void lend(struct hearth__spans *spans, struct hearth__span *span)
     span->state = HEARTH__SPAN_LENT;
     span->zero = span->zero && span->touched == 0;
     span->refused = false;
+    size_t used = (size_t)(span->base - (char *)span->segment->lent.base) + span->length;
+    if (used > span->segment->used)
+        span->segment->used = used;
     spans->lent_count++;
     spans->lent_bytes += span->length;
     if (spans->lent_bytes > spans->peak_bytes)

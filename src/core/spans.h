@@ -76,6 +76,7 @@ struct hearth__span {
 struct hearth__span_segment {
     struct hearth_segment lent;
     struct hearth__span *first;
+    size_t used;                                          /* up to here it was ever lent */
     struct hearth__span_segment *next, *prev;             /* all segments */
     struct hearth__span_segment *idle_older, *idle_newer; /* while all of it is one free span */
 };
@@ -170,7 +171,7 @@ void hearth__spans_purge_end(struct hearth__spans *spans, const struct hearth__p
 uint64_t hearth__spans_oldest(const struct hearth__spans *spans);
 
 /* Whether nothing is lent and the memory is in several pieces: the next run would be laid out with less waste in one.
- * Evict them all then. From now on growth aims at what was needed. O(1). */
+ * Evict them all then. From now on growth aims at what was needed. O(1), and O(segments) when it says so. */
 bool hearth__spans_scattered(struct hearth__spans *spans);
 
 /* Storage was given back because nobody needs it any more: forget what was needed before. O(1). */

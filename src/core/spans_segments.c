@@ -224,11 +224,17 @@ bool hearth__spans_scattered(struct hearth__spans *spans)
     if (spans->lent_count != 0 || spans->segment_count < 2 ||
         spans->segment_bytes > spans->most_bytes)
         return false;
-    /* What was needed, if nobody tried with that yet; else what there was. By an eighth at least, so that a need
-     * that grows slowly does not lead here each time. */
-    size_t least = spans->goal_bytes + spans->goal_bytes / GROWTH;
-    spans->goal_bytes = spans->goal_bytes < spans->peak_bytes ? larger(spans->peak_bytes, least)
-                                                              : spans->segment_bytes;
+    size_t used = 0;
+    for (const struct hearth__span_segment *segment = spans->segments; segment != NULL;
+         segment = segment->next)
+        used += segment->used;
+    /* By an eighth at least, so that a need that grows slowly does not lead here each time. */
+    if (spans->goal_bytes < spans->peak_bytes)
+        spans->goal_bytes =
+            larger(spans->peak_bytes, spans->goal_bytes + spans->goal_bytes / GROWTH);
+    else
+        spans->goal_bytes =
+            used > spans->goal_bytes + spans->goal_bytes / GROWTH / 2 ? used : spans->segment_bytes;
     return true;
 }
 
