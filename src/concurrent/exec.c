@@ -39,7 +39,7 @@
  * Cost. A pair of alloc and free of the same size touches the slot, the list head and six cells; about
  * 95 instructions, independent of the size.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_spans.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -125,6 +125,8 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
         arena->made_seen = arena->slots.made;
         if (arena->service != NULL)
             hearth__exec_serve(arena, after);
+        if (hearth__unlikely(arena->spans != NULL))
+            hearth__exec_spans_keep_cap(arena);
         wanted = arena->room_wanted;
         arena->room_wanted = 0;
         if (hearth__unlikely(arena->overwritten.buf != NULL))

@@ -14,7 +14,7 @@
  *
  * A thread that has subtracted touches nothing of the arena any more, except the one that saw zero.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_spans.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -134,6 +134,10 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->overwritten = (struct hearth__overwritten){0};
     join_nothing(core);
     core->held = 0;
+    core->spans = NULL;
+    core->span_pieces = 0;
+    core->span_stored = 0;
+    core->with_spans = debug == 0 && options.store == HEARTH_EXEC_STORE_SPANS;
     hearth__store_relaxed(&core->running, 0);
     core->visited = false;
     core->spare = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};
@@ -168,6 +172,7 @@ static void pool(struct hearth_exec *arena)
 static void finish(struct hearth_exec *arena)
 {
     struct hearth_backing *backing = arena->backing;
+    hearth__exec_spans_end(arena);
     if (arena->service != NULL)
         hearth__exec_drop(arena);
     else
@@ -217,10 +222,16 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
     struct hearth__exec_reading now = hearth__exec_read(arena);
     if (store_too) {
         lists_reset(&arena->bins);
+        arena->spans = NULL;
+        arena->span_pieces = 0;
+        arena->span_stored = 0;
+        arena->with_spans = false;
         arena->slots.unused = NULL;
         arena->spare.unused = NULL;
     } else {
         arena->store->ops->count(arena->store, &slots, &bytes);
+        slots += hearth__weight_count(arena->span_stored);
+        bytes += hearth__weight_capacity(arena->span_stored);
     }
     arena->held = hearth__weight_of((size_t)(now.obtained_count - now.given_count),
                                     (size_t)(now.obtained_bytes - now.given_bytes));

@@ -176,6 +176,14 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
     arena->store->ops->count(arena->store, &slots, &bytes);
     slots += arena->quarantine.count;
     bytes += arena->quarantine.bytes;
+    size_t with_slots = slots;
+    if (arena->spans != NULL) {
+        const char *violated = hearth__spans_check(arena->spans);
+        if (violated != NULL)
+            return violated;
+        slots += arena->spans->free_count;
+        bytes += arena->spans->free_bytes;
+    }
     hearth__weight lost = hearth__load_relaxed(&arena->lost);
     if (slots + hearth__weight_count(lost) != hearth__exec_retained_count(&now))
         return "the store's slots are not the retained count";
@@ -190,7 +198,7 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
                                                           hearth__exec_footprint(&now))
         return "live, retained and pending capacity do not add up to the footprint";
     if (lost == 0 && hearth__slots_unused(&arena->slots) + hearth__slots_unused(&arena->spare) +
-                             slots + out_count(&now) !=
+                             with_slots + out_count(&now) !=
                          arena->slots.made + arena->spare.made)
         return "slots got lost";
     return NULL;

@@ -9,7 +9,7 @@
  * found stale. Once a right return rides along, the buffer is out until it is settled, so its arena
  * exists and keeps its segment, and looking it up after the settling gives the right answer.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_spans.h"
 
 #include "concurrent/reclaim.h"
 #include "concurrent/service.h"
@@ -39,8 +39,12 @@ static bool finish_detached(struct hearth_exec *arena, struct hearth_buf *buf, u
     /* The buffer was out, so the arena cannot end before it is counted home. */
     hearth__exec_scrub(arena, buf);
     struct hearth_segment segment;
+    bool span = hearth__is_span(buf);
+    if (span)
+        hearth__exec_span_discard(arena, buf);
     hearth__buf_detach(buf, &segment);
-    hearth__backing_release(arena->backing, &segment);
+    if (!span)
+        hearth__backing_release(arena->backing, &segment);
     hearth__exec_came_home(arena);
     return true;
 }

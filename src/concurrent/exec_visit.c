@@ -149,11 +149,15 @@ static size_t unlink_one(struct hearth_exec *arena, struct hearth_buf *buf,
                          struct hearth__visit *visit)
 {
     struct hearth_segment segment;
+    if (hearth__is_span(buf)) {
+        hearth__exec_store_give(arena, buf, true);
+        return 0;
+    }
     hearth__buf_detach(buf, &segment);
     arena->held -= hearth__weight_of(1, segment.length);
     (void)hearth__fetch_add_release(&arena->cells.given_count, 1);
     (void)hearth__fetch_add_release(&arena->cells.given_bytes, segment.length);
-    hearth__slots_put(&arena->slots, buf);
+    hearth__exec_slot_put(arena, buf);
     hearth__releases_add(visit->releases, arena->backing, &segment);
     return segment.length;
 }

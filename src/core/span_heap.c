@@ -5,7 +5,8 @@
 
 /* A segment in one piece costs nothing more than its tail's address space, so long as this is not touched; one that
  * is refused is asked for as small as will do. */
-static enum hearth_status grow(struct hearth__span_heap *heap, size_t bytes, unsigned alignment_log)
+static enum hearth_status grow(struct hearth__span_heap *heap, size_t bytes, unsigned alignment_log,
+                               struct hearth__span **span)
 {
     size_t alignment = (size_t)1 << alignment_log;
     struct hearth_segment segment;
@@ -19,7 +20,7 @@ static enum hearth_status grow(struct hearth__span_heap *heap, size_t bytes, uns
         hearth__backing_release(heap->backing, &segment);
         return HEARTH_NO_MEMORY;
     }
-    hearth__spans_add_segment(heap->spans, &segment, heap->clock);
+    *span = hearth__spans_grow(heap->spans, &segment, heap->clock, bytes, alignment_log);
     heap->obtained_bytes += segment.length;
     heap->obtained_count++;
     return HEARTH_OK;
@@ -94,11 +95,7 @@ enum hearth_status hearth__span_heap_take(struct hearth__span_heap *heap, size_t
     *span = hearth__spans_take(heap->spans, bytes, alignment_log);
     if (*span != NULL)
         return HEARTH_OK;
-    enum hearth_status status = grow(heap, bytes, alignment_log);
-    if (status != HEARTH_OK || !make_ready(heap->spans))
-        return HEARTH_NO_MEMORY;
-    *span = hearth__spans_take(heap->spans, bytes, alignment_log);
-    return *span != NULL ? HEARTH_OK : HEARTH_NO_MEMORY;
+    return grow(heap, bytes, alignment_log, span);
 }
 
 /* The least recently freed goes first. Of a segment that is free as a whole, too, only what is above the cap. */

@@ -317,14 +317,17 @@ static void lend(struct hearth__spans *spans, struct hearth__span *span)
         spans->peak_bytes = spans->lent_bytes;
 }
 
-struct hearth__span *hearth__spans_take(struct hearth__spans *spans, size_t bytes,
-                                        unsigned alignment_log)
+static size_t rounded(size_t bytes)
+{
+    return (bytes + HEARTH__SPAN_UNIT - 1) & ~(HEARTH__SPAN_UNIT - 1);
+}
+
+struct hearth__span *hearth__spans_take_from(struct hearth__spans *spans, struct hearth__span *span,
+                                             size_t bytes, unsigned alignment_log)
 {
     size_t alignment = (size_t)1 << alignment_log;
-    bytes = (bytes + HEARTH__SPAN_UNIT - 1) & ~(HEARTH__SPAN_UNIT - 1);
-    struct hearth__span *span = find(spans, bytes, alignment);
-    if (span == NULL)
-        return NULL;
+    bytes = rounded(bytes);
+    assert(fits(span, bytes, alignment));
     bin_remove(spans, span);
     if (is_whole(span))
         idle_remove(spans, span->segment);
@@ -342,6 +345,13 @@ struct hearth__span *hearth__spans_take(struct hearth__spans *spans, size_t byte
         keep(spans, span, span);
     lend(spans, lent);
     return lent;
+}
+
+struct hearth__span *hearth__spans_take(struct hearth__spans *spans, size_t bytes,
+                                        unsigned alignment_log)
+{
+    struct hearth__span *span = find(spans, rounded(bytes), (size_t)1 << alignment_log);
+    return span == NULL ? NULL : hearth__spans_take_from(spans, span, bytes, alignment_log);
 }
 
 /* `touched`: from its lower end. */

@@ -43,8 +43,8 @@
 /* Members of a bin that a search looks at, and that an insertion passes on the way to its address. */
 #define HEARTH__SPAN_LOOKS 8u
 
-/* Nodes that one operation takes at most: a segment and its span, or two cuts. */
-#define HEARTH__SPAN_NODES_MOST 2u
+/* Nodes that one step takes at most: a segment, its span, and two cuts of that. */
+#define HEARTH__SPAN_NODES_MOST 4u
 
 enum hearth__span_state {
     HEARTH__SPAN_LENT = 0,
@@ -84,6 +84,7 @@ struct hearth__span_segment {
 union hearth__span_node {
     struct hearth__span span;
     struct hearth__span_segment segment;
+    struct hearth_buf carrier; /* an arena's, for a segment on its way out */
 };
 
 /* Pages to be given back. */
@@ -149,9 +150,15 @@ void hearth__spans_give_purged(struct hearth__spans *spans, struct hearth__span 
  * If it is refused, `bytes` alone will do. */
 size_t hearth__spans_ask(const struct hearth__spans *spans, size_t bytes);
 
-/* Add what the backing lent. `stamp` as for give. Ready. O(1). */
-void hearth__spans_add_segment(struct hearth__spans *spans, const struct hearth_segment *lent,
-                               uint64_t stamp);
+/* Add what the backing lent, and take a span of at least `bytes` from it: it is large enough and aligned as asked.
+ * `stamp` as for give. Ready. O(1). */
+struct hearth__span *hearth__spans_grow(struct hearth__spans *spans,
+                                        const struct hearth_segment *lent, uint64_t stamp,
+                                        size_t bytes, unsigned alignment_log);
+
+/* Add what the backing lent, as one free span. Ready. O(1). */
+struct hearth__span *hearth__spans_add_segment(struct hearth__spans *spans,
+                                               const struct hearth_segment *lent, uint64_t stamp);
 
 /* Take a segment off that is free as a whole: the one that became so first, if its stamp is below `before` and at
  * most `most` bytes of it are warm. O(1). */
@@ -202,6 +209,10 @@ static inline struct hearth__span_bin hearth__span_bin_of(size_t bytes)
 
 /* The pages at the upper end of what was touched, at most `most` bytes; false: none. */
 bool hearth__span_pages(const struct hearth__span *span, size_t most, struct hearth__purge *pages);
+
+/* A part of a free span that fits. Ready. */
+struct hearth__span *hearth__spans_take_from(struct hearth__spans *spans, struct hearth__span *span,
+                                             size_t bytes, unsigned alignment_log);
 
 /* Put a span in order among the free ones, merged with its neighbours. */
 void hearth__spans_insert(struct hearth__spans *spans, struct hearth__span *span);

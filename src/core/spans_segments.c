@@ -88,8 +88,8 @@ size_t hearth__spans_ask(const struct hearth__spans *spans, size_t bytes)
     return (want + step - 1) & ~(step - 1);
 }
 
-void hearth__spans_add_segment(struct hearth__spans *spans, const struct hearth_segment *lent,
-                               uint64_t stamp)
+struct hearth__span *hearth__spans_add_segment(struct hearth__spans *spans,
+                                               const struct hearth_segment *lent, uint64_t stamp)
 {
     struct hearth__span_segment *segment = &hearth__spans_node_take(spans)->segment;
     struct hearth__span *span = &hearth__spans_node_take(spans)->span;
@@ -116,6 +116,15 @@ void hearth__spans_add_segment(struct hearth__spans *spans, const struct hearth_
     spans->free_bytes += span->length;
     spans->warm_bytes += span->touched;
     hearth__spans_insert(spans, span);
+    return span;
+}
+
+struct hearth__span *hearth__spans_grow(struct hearth__spans *spans,
+                                        const struct hearth_segment *lent, uint64_t stamp,
+                                        size_t bytes, unsigned alignment_log)
+{
+    struct hearth__span *span = hearth__spans_add_segment(spans, lent, stamp);
+    return hearth__spans_take_from(spans, span, bytes, alignment_log);
 }
 
 /* A segment with one span, which is in no list, and not counted any more. */

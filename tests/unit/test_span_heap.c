@@ -91,10 +91,14 @@ Test(span_heap, alignment_is_the_segments_too, .init = start)
 {
     struct hearth__span *span = NULL;
     for (unsigned log = 6; log <= 21; log++) {
-        assert_ok(hearth__span_heap_take(&heap, 3 * MIB, log, &span));
-        cr_assert_eq((uintptr_t)span->base % ((size_t)1 << log), 0);
-        assert_rules();
-        give(span);
+        for (size_t bytes = 40 * KIB; bytes < 4 * MIB; bytes *= 3) {
+            size_t before = lender.acquires;
+            assert_ok(hearth__span_heap_take(&heap, bytes, log, &span));
+            cr_assert_eq((uintptr_t)span->base % ((size_t)1 << log), 0);
+            assert_rules();
+            cr_assert_leq(lender.acquires, before + 1);
+            give(span);
+        }
     }
     finish();
 }
