@@ -180,12 +180,12 @@ void hearth__exec_span_discard(struct hearth_exec *arena, struct hearth_buf *slo
         slot->flags |= HEARTH__BUF_PURGED;
 }
 
-struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before)
+/* The segment that was free as a whole first, in the form of a slot. */
+static struct hearth_buf *evict(struct hearth_exec *arena, uint64_t before)
 {
     struct hearth__spans *spans = arena->spans;
     struct hearth_segment segment;
-    uint64_t lists = arena->store->ops->oldest(arena->store);
-    if (spans->idle_oldest == NULL || spans->idle_oldest->first->stamp > lists)
+    if (spans->idle_oldest == NULL)
         return NULL;
     uint64_t stamp = spans->idle_oldest->first->stamp;
     if (!hearth__spans_evict(spans, before, SIZE_MAX, &segment))
@@ -200,6 +200,15 @@ struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t 
     hearth__store_relaxed(&carrier->weight, hearth__weight_of(1, segment.length));
     hearth__store_relaxed(&carrier->stamp, stamp);
     return carrier;
+}
+
+struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before)
+{
+    const struct hearth__span_segment *idle = arena->spans->idle_oldest;
+    if (idle == NULL || idle->first->stamp >= before ||
+        idle->first->stamp > arena->store->ops->oldest(arena->store))
+        return NULL;
+    return evict(arena, before);
 }
 
 void hearth__exec_spans_give_back(struct hearth_exec *arena, struct hearth_buf *carrier)
@@ -221,8 +230,7 @@ void hearth__exec_spans_rearrange(struct hearth_exec *arena, struct hearth__exec
     if (arena->spans == NULL || !hearth__spans_scattered(arena->spans))
         return;
     struct hearth_buf *carrier;
-    while ((carrier = hearth__exec_stored_out(arena,
-                                              hearth__exec_spans_evict(arena, UINT64_MAX))) != NULL)
+    while ((carrier = hearth__exec_stored_out(arena, evict(arena, UINT64_MAX))) != NULL)
         hearth__exec_chain_push(after, carrier);
 }
 
@@ -257,8 +265,7 @@ size_t hearth__exec_spans_trim(struct hearth_exec *arena)
         return 0;
     for (;;) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-        struct hearth_buf *carrier =
-            hearth__exec_stored_out(arena, hearth__exec_spans_evict(arena, UINT64_MAX));
+        struct hearth_buf *carrier = hearth__exec_stored_out(arena, evict(arena, UINT64_MAX));
         if (carrier == NULL)
             break;
         released += hearth__buf_capacity(carrier);
