@@ -31,7 +31,7 @@
  * Recorded runs need three runs at most, then nothing moves any more. A segment that one request needs for itself
  * is part of this like any other.
  *
- * Cost. Take and give are O(1): at most eight looks in a bin, two cuts, two merges. A node is 96 bytes; there are
+ * Cost. Take and give are O(1): at most eight looks in a bin, two cuts, two merges. A node is 128 bytes; there are
  * at most two per block lent and one per segment.
  */
 #include "core/spans.h"
