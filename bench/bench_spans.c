@@ -316,6 +316,83 @@ static void bench_time(struct hearth_backing *backing)
     }
 }
 
+/* The same in an arena: what a program has of it. */
+struct arena_pairs {
+    struct hearth_exec *arena;
+    size_t bytes;
+    size_t spread;
+    struct hearth_buf *held[HELD];
+    uint64_t random;
+};
+
+static void arena_same_again(void *context, size_t count)
+{
+    struct arena_pairs *pairs = context;
+    struct hearth_buf *buf;
+    for (size_t i = 0; i < count; i++)
+        if (hearth_exec_alloc(pairs->arena, pairs->bytes, &buf) != HEARTH_OK ||
+            hearth_exec_free(pairs->arena, buf) != HEARTH_OK)
+            bench_die("pair", "arena_same_again");
+}
+
+/* No request fits what was returned last. */
+static void arena_two_sizes(void *context, size_t count)
+{
+    struct arena_pairs *pairs = context;
+    struct hearth_buf *buf;
+    for (size_t i = 0; i < count; i++)
+        if (hearth_exec_alloc(pairs->arena, i % 2 == 0 ? pairs->bytes : pairs->bytes / 4 * 3,
+                              &buf) != HEARTH_OK ||
+            hearth_exec_free(pairs->arena, buf) != HEARTH_OK)
+            bench_die("pair", "arena_two_sizes");
+}
+
+static void arena_replace(void *context, size_t count)
+{
+    struct arena_pairs *pairs = context;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t random = next_random(&pairs->random);
+        struct hearth_buf **at = &pairs->held[random % HELD];
+        size_t bytes = pairs->bytes + (pairs->spread == 0 ? 0 : (random >> 8) % pairs->spread);
+        if (hearth_exec_free(pairs->arena, *at) != HEARTH_OK ||
+            hearth_exec_alloc(pairs->arena, bytes, at) != HEARTH_OK)
+            bench_die("pair", "arena_replace");
+    }
+}
+
+/* Until most places where a block may begin were used: each new one costs a page of the address table. */
+#define WARM_MIXED 300000u
+
+static void bench_arena_time(struct hearth_backing *backing)
+{
+    static const size_t cases[] = {KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB};
+    const struct bench_plan plan = {200000, 5, 9};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena_pairs pairs = {.bytes = cases[i], .random = 7};
+        struct hearth_exec_options options = HEARTH_EXEC_OPTIONS_INIT;
+        struct hearth_buf *wall;
+        options.backing = backing;
+        options.store = HEARTH_EXEC_STORE_SPANS;
+        check(hearth_exec_create(&options, &pairs.arena), "hearth_exec_create");
+        check(hearth_exec_alloc(pairs.arena, 64 * KIB, &wall), "alloc");
+        struct bench_figure same = bench_measure(&plan, arena_same_again, &pairs);
+        struct bench_figure two = bench_measure(&plan, arena_two_sizes, &pairs);
+        for (unsigned j = 0; j < HELD; j++)
+            check(hearth_exec_alloc(pairs.arena, pairs.bytes, &pairs.held[j]), "alloc");
+        struct bench_figure others = bench_measure(&plan, arena_replace, &pairs);
+        pairs.spread = pairs.bytes;
+        arena_replace(&pairs, WARM_MIXED);
+        struct bench_figure mixed = bench_measure(&plan, arena_replace, &pairs);
+        printf("%6zu KiB: arena's pair %.1f ns, of two sizes in turn %.1f ns, one of %u replaced "
+               "%.1f ns, of sizes up to twice that %.1f ns\n",
+               cases[i] / KIB, same.ns, two.ns, HELD, others.ns, mixed.ns);
+        for (unsigned j = 0; j < HELD; j++)
+            check(hearth_exec_free(pairs.arena, pairs.held[j]), "free");
+        check(hearth_exec_free(pairs.arena, wall), "free");
+        check(hearth_exec_destroy(pairs.arena), "hearth_exec_destroy");
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct hearth_backing *backing;
@@ -323,7 +400,9 @@ int main(int argc, char **argv)
     bench_pin(bench_cpu_from_end(0));
     for (int i = 1; i < argc; i++)
         bench_trace(backing, argv[i]);
-    if (argc < 2)
+    if (argc < 2) {
         bench_time(backing);
+        bench_arena_time(backing);
+    }
     return 0;
 }

@@ -111,6 +111,8 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
     hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
     if (!arena->visited) {
         hearth__exec_merge(arena);
+        if (hearth__unlikely(arena->front != NULL))
+            hearth__exec_front_settle(arena, false);
         if (hearth__unlikely((attention & HEARTH__ATTENTION_METERED) != 0 && !arena->metering))
             hearth__exec_meter(arena, hearth__load_relaxed(&arena->running) != 1);
     }
@@ -221,6 +223,8 @@ static OUT_OF_LINE enum hearth_status free_slow(struct hearth_exec *arena, struc
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, buf);
     if (!hearth__slot_in(buf, &arena->allocator))
         return hearth__exec_misuse(arena, HEARTH_FOREIGN, call, buf);
+    if (arena->with_spans && hearth__exec_spans_free(arena, buf, generation))
+        return HEARTH_OK;
     uint64_t token = hearth__thread_token();
     if (hearth__load_relaxed(&arena->owner) != token ||
         !hearth__section_open(&arena->section, hearth__exec_gate(arena, token)))
@@ -278,6 +282,16 @@ HEARTH__HOT enum hearth_status hearth_exec_free(struct hearth_exec *arena, struc
     return free_buf(arena, buf, 0, "hearth_exec_free");
 }
 
+static OUT_OF_LINE enum hearth_status alloc_slow(struct hearth_exec *arena, size_t size,
+                                                 struct hearth_buf **out)
+{
+    if (arena != NULL && out != NULL && arena->with_spans &&
+        hearth__exec_spans_alloc(arena, size, out))
+        return HEARTH_OK;
+    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
+                                      "hearth_exec_alloc", out);
+}
+
 HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size_t size,
                                                  struct hearth_buf **out)
 {
@@ -297,8 +311,7 @@ HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size
         }
         hearth__exec_leave(arena);
     }
-    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
-                                      "hearth_exec_alloc", out);
+    return alloc_slow(arena, size, out);
 }
 
 static enum hearth_status ops_alloc(struct hearth_allocator *self,

@@ -42,10 +42,13 @@ struct hearth__exec_cells {
     /* Storage obtained from the backing, or for a taken buffer's, and given back: segments, bytes. */
     hearth__cell obtained_count, obtained_bytes;
     hearth__cell given_count, given_bytes;
+    /* Pieces that storage was cut into beyond one each, and that merged again. */
+    hearth__cell cuts, merges;
     hearth__cell remote_frees, misses, evictions, bypasses, trims;
     /* Of obtained_count and given_count: what was no call of the backing. */
     hearth__cell pieces_in, pieces_out;
     hearth__cell runs, planned_runs, plan_hits, plan_misses, plan_blocked;
+    hearth__cell purged_bytes, rearrangements;
     /* Not monotone: the most bytes handed out and not taken back since the reset. */
     hearth__cell peak;
     /* The owner's alone: in_size plus the peak, which is the out_size at which the next peak begins, so
@@ -94,6 +97,7 @@ struct hearth_exec {
     struct hearth__spans *spans; /* large blocks; NULL until needed, or for good */
     size_t span_pieces;          /* of them, as they are counted */
     hearth__weight span_stored;  /* the free ones, as they are in `stored` */
+    struct hearth_buf *front;    /* returned last, its span not in the store yet: exec_spans_plain.c */
     hearth__weight held;         /* storage obtained and not given back */
     /* Returns of slots with this alignment need no more than the plain path: default alignment, or
      * none while a cap or debugging asks for more. */
@@ -456,6 +460,9 @@ void hearth__exec_spans_give_back(struct hearth_exec *arena, struct hearth_buf *
 /* A slot's span back to the store. `shared`: owner and visitor may both be counting. exec_spans.c. */
 void hearth__exec_span_give(struct hearth_exec *arena, struct hearth_buf *slot, bool shared);
 
+/* There is one in front: its span goes to the store. exec_spans_plain.c. */
+void hearth__exec_front_settle(struct hearth_exec *arena, bool shared);
+
 static inline bool hearth__is_span(const struct hearth_buf *buf)
 {
     return (buf->alignment_log & HEARTH__MARK_SPAN) != 0;
@@ -647,6 +654,7 @@ struct hearth__exec_reading {
     uint64_t out_size, in_size, gives, moves;
     uint64_t peak, misses, remote_frees;
     uint64_t obtained_count, obtained_bytes, given_count, given_bytes;
+    uint64_t cuts, merges;
     struct hearth__queued pending;
 };
 

@@ -137,6 +137,7 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->spans = NULL;
     core->span_pieces = 0;
     core->span_stored = 0;
+    core->front = NULL;
     core->with_spans = debug == 0 && options.store == HEARTH_EXEC_STORE_SPANS;
     hearth__store_relaxed(&core->running, 0);
     core->visited = false;
@@ -152,7 +153,7 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     hearth__inbox_open(&core->inbox);
     hearth__store_relaxed(&core->outstanding, OUTSTANDING_BIAS);
     hearth__store_relaxed(&core->misuses, 0);
-    core->gate_mark = 0;
+    core->gate_mark = core->with_spans ? HEARTH__GATE_OTHER : 0;
     hearth__section_init(&core->section, hearth__exec_gate(core, hearth__thread_token()));
     hearth__store_release(&segment->arena, &core->allocator);
     close_plain_paths(core);
@@ -196,6 +197,8 @@ static void drain_all(struct hearth_exec *arena)
     arena->visited = false;
     hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
     hearth__exec_merge(arena);
+    if (arena->front != NULL)
+        hearth__exec_front_settle(arena, false);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     hearth__exec_end(arena, &after);
 }
@@ -225,6 +228,7 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
         arena->spans = NULL;
         arena->span_pieces = 0;
         arena->span_stored = 0;
+        arena->front = NULL;
         arena->with_spans = false;
         arena->slots.unused = NULL;
         arena->spare.unused = NULL;
@@ -233,7 +237,8 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
         slots += hearth__weight_count(arena->span_stored);
         bytes += hearth__weight_capacity(arena->span_stored);
     }
-    arena->held = hearth__weight_of((size_t)(now.obtained_count - now.given_count),
+    arena->held = hearth__weight_of((size_t)(now.obtained_count - now.given_count + now.cuts -
+                                             now.merges),
                                     (size_t)(now.obtained_bytes - now.given_bytes));
     arena->spare_held = 0;
     arena->stored = (int64_t)hearth__weight_of(slots, bytes);

@@ -19,15 +19,15 @@ static hearth__weight free_weight(const struct hearth__spans *spans)
 }
 
 /* After the store changed: count pieces, and what waits in it. */
-static void count_pieces(struct hearth_exec *arena, bool shared)
+void hearth__exec_count_pieces(struct hearth_exec *arena, bool shared)
 {
     const struct hearth__spans *spans = arena->spans;
     size_t pieces = spans->lent_count + spans->free_count;
     size_t seen = arena->span_pieces;
     if (pieces > seen)
-        hearth__cell_add(&arena->cells.obtained_count, pieces - seen);
+        hearth__cell_add(&arena->cells.cuts, pieces - seen);
     else if (pieces < seen)
-        hearth__exec_cell_add(&arena->cells.given_count, seen - pieces, shared);
+        hearth__exec_cell_add(&arena->cells.merges, seen - pieces, shared);
     arena->held += pieces - seen;
     arena->span_pieces = pieces;
     arena->stored += (int64_t)(free_weight(spans) - arena->span_stored);
@@ -96,12 +96,14 @@ static enum hearth_status grow(struct hearth_exec *arena, const struct hearth__w
         hearth__section_resume(&arena->section);
         return HEARTH_NO_MEMORY;
     }
+    hearth__cell_add(&arena->cells.obtained_count, 1);
     hearth__cell_add(&arena->cells.obtained_bytes, segment.length);
     hearth__cell_add(&arena->cells.misses, 1);
-    arena->held += hearth__weight_of(0, segment.length);
+    arena->held += hearth__weight_of(1, segment.length);
+    arena->span_pieces++;
     *span = hearth__spans_grow(arena->spans, &segment, hearth__load_relaxed(&arena->cells.gives),
                                want->bytes, want->alignment_log);
-    count_pieces(arena, false);
+    hearth__exec_count_pieces(arena, false);
     return HEARTH_OK;
 }
 
@@ -114,7 +116,7 @@ static enum hearth_status take(struct hearth_exec *arena, const struct hearth__w
     *span = hearth__spans_take(arena->spans, want->bytes, want->alignment_log);
     if (*span == NULL)
         return grow(arena, want, span);
-    count_pieces(arena, false);
+    hearth__exec_count_pieces(arena, false);
     return HEARTH_OK;
 }
 
@@ -136,7 +138,7 @@ enum hearth_status hearth__exec_span_fill(struct hearth_exec *arena,
     hearth__section_resume(&arena->section);
     if (status != HEARTH_OK) {
         hearth__spans_give(arena->spans, span, hearth__load_relaxed(&arena->cells.gives));
-        count_pieces(arena, false);
+        hearth__exec_count_pieces(arena, false);
         return status;
     }
     slot->alignment_log |= HEARTH__MARK_SPAN;
@@ -167,7 +169,7 @@ void hearth__exec_span_give(struct hearth_exec *arena, struct hearth_buf *slot, 
         hearth__spans_give_purged(arena->spans, span, stamp, &pages);
     else
         hearth__spans_give(arena->spans, span, stamp);
-    count_pieces(arena, shared);
+    hearth__exec_count_pieces(arena, shared);
 }
 
 void hearth__exec_span_discard(struct hearth_exec *arena, struct hearth_buf *slot)
@@ -243,8 +245,9 @@ static bool purge(struct hearth_exec *arena, size_t most)
     hearth__exec_leave(arena);
     size_t discarded = hearth__backing_discard(arena->backing, pages.base, pages.length);
     hearth__section_resume(&arena->section);
+    hearth__cell_add(&arena->cells.purged_bytes, discarded);
     hearth__spans_purge_end(arena->spans, &pages, discarded);
-    count_pieces(arena, false);
+    hearth__exec_count_pieces(arena, false);
     return true;
 }
 

@@ -42,6 +42,15 @@ void hearth__exec_spans_keep_cap(struct hearth_exec *arena);
 /* Inside, left meanwhile: everything that is free. Returns bytes of segments. */
 size_t hearth__exec_spans_trim(struct hearth_exec *arena);
 
+/* Inside or visiting, after the store changed: count pieces, and what waits in it. */
+void hearth__exec_count_pieces(struct hearth_exec *arena, bool shared);
+
+/* The owner's plain path, of an arena whose gate has the mark: exec_spans_plain.c. False: nothing changed, and the
+ * general path will see. */
+bool hearth__exec_spans_alloc(struct hearth_exec *arena, size_t size, struct hearth_buf **out);
+bool hearth__exec_spans_free(struct hearth_exec *arena, struct hearth_buf *buf,
+                             uint64_t generation);
+
 /* Nobody else is there: all segments, and the store. */
 void hearth__exec_spans_end(struct hearth_exec *arena);
 

@@ -200,6 +200,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
 {
     size_t bytes = 0;
     unsigned count = 0;
+    if (arena->front != NULL)
+        hearth__exec_front_settle(arena, true);
     if (!arena->metering &&
         (hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_METERED) != 0)
         hearth__exec_meter(arena, true);

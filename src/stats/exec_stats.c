@@ -34,6 +34,8 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->bypasses = hearth__load_relaxed(&cells->bypasses);
     stats->trims = hearth__load_relaxed(&cells->trims);
     stats->misuses = hearth__load_relaxed(&arena->misuses);
+    stats->purged_bytes = hearth__load_relaxed(&cells->purged_bytes);
+    stats->rearrangements = hearth__load_relaxed(&cells->rearrangements);
 }
 
 enum hearth_status hearth_exec_stats(const struct hearth_exec *arena,

@@ -63,10 +63,57 @@ Test(exec_spans, blocks_share_a_segment_and_have_what_was_asked, .init = start)
     free_ok(a);
     free_ok(b);
     assert_adds_up();
+    assert_ok(hearth_exec_reset_peak(arena)); /* what was returned last is in the store then */
     assert_size(hearth_exec_retained_count(arena), 1);
     assert_status(hearth_exec_free(arena, a), HEARTH_STALE);
     cr_assert_null(hearth_buf_data(a));
     free_ok(small);
+    finish();
+}
+
+Test(exec_spans, a_block_between_others_is_reused_as_it_is, .init = start)
+{
+    struct hearth_buf *a = exec_take(arena, 40 * KIB);
+    struct hearth_buf *b = exec_take(arena, 60 * KIB - 64);
+    struct hearth_buf *c = exec_take(arena, 40 * KIB);
+    void *place = hearth_buf_data(b);
+    uint64_t generation = hearth_buf_generation(b);
+    free_ok(b);
+    assert_adds_up();
+    assert_size(hearth_exec_retained_count(arena), 2);
+    assert_status(hearth_exec_free(arena, b), HEARTH_STALE);
+    assert_size(hearth_exec_live_count(arena), 2);
+    cr_assert_eq(exec_take(arena, 58 * KIB), b);
+    cr_assert_eq(hearth_buf_data(b), place);
+    assert_size(hearth_buf_generation(b), generation + 1);
+    free_ok(b);
+    struct hearth_buf *d = exec_take(arena, 40 * KIB); /* the slot for another span */
+    cr_assert_eq(d, b);
+    cr_assert_eq(hearth_buf_data(d), place);
+    assert_size(hearth_buf_capacity(d), 40 * KIB);
+    assert_adds_up();
+    free_ok(a);
+    free_ok(d);
+    free_ok(c);
+    assert_adds_up();
+    finish();
+}
+
+Test(exec_spans, what_was_returned_last_goes_with_a_trim, .init = start)
+{
+    bool busy;
+    struct hearth_buf *a = exec_take(arena, 100 * KIB);
+    free_ok(a);
+    size_t released = 0;
+    assert_ok(hearth_exec_trim(arena, &released));
+    cr_assert_geq(released, 100 * KIB);
+    assert_size(lender.lent, 0);
+    free_ok(exec_take(arena, 100 * KIB));
+    cr_assert_gt(visit_all(arena, &busy), 0);
+    assert_size(lender.lent, 0);
+    free_ok(exec_take(arena, 100 * KIB));
+    assert_ok(hearth_exec_set_retention_cap(arena, HEARTH_RETAIN_NOTHING));
+    assert_size(hearth_exec_retained_bytes(arena), 0);
     finish();
 }
 
