@@ -40,6 +40,7 @@
  * 95 instructions, independent of the size.
  */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -111,6 +112,8 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
     hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
     if (!arena->visited) {
         hearth__exec_merge(arena);
+        if (hearth__unlikely(arena->front != NULL))
+            hearth__exec_front_settle(arena, false);
         if (hearth__unlikely((attention & HEARTH__ATTENTION_METERED) != 0 && !arena->metering))
             hearth__exec_meter(arena, hearth__load_relaxed(&arena->running) != 1);
     }
@@ -126,6 +129,8 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
         arena->made_seen = arena->slots.made;
         if (arena->service != NULL)
             hearth__exec_serve(arena, after);
+        if (hearth__unlikely(arena->spans != NULL))
+            hearth__exec_spans_keep_cap(arena);
         wanted = arena->room_wanted;
         arena->room_wanted = 0;
         if (hearth__unlikely(arena->overwritten.buf != NULL))
@@ -225,6 +230,8 @@ enum hearth_status hearth__exec_free_general(struct hearth_exec *arena, struct h
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, buf);
     if (!hearth__slot_in(buf, &arena->allocator))
         return hearth__exec_misuse(arena, HEARTH_FOREIGN, call, buf);
+    if (arena->with_spans && hearth__exec_spans_free(arena, buf, generation))
+        return HEARTH_OK;
     uint64_t token = hearth__thread_token();
     if (hearth__load_relaxed(&arena->owner) != token ||
         !hearth__section_open(&arena->section, hearth__exec_gate(arena, token)))
@@ -252,7 +259,7 @@ static OUT_OF_LINE enum hearth_status free_elsewhere(struct hearth_exec *arena,
                                                      struct hearth_buf *buf, uint64_t generation,
                                                      const char *call)
 {
-    return arena != NULL && arena->gate_mark != 0
+    return arena != NULL && arena->with_plans
                ? hearth__exec_free_other(arena, buf, generation, call)
                : hearth__exec_free_general(arena, buf, generation, call);
 }
@@ -293,6 +300,19 @@ HEARTH__HOT enum hearth_status hearth_exec_free(struct hearth_exec *arena, struc
     return free_buf(arena, buf, 0, "hearth_exec_free");
 }
 
+static OUT_OF_LINE enum hearth_status alloc_slow(struct hearth_exec *arena, size_t size,
+                                                 struct hearth_buf **out)
+{
+    if (arena != NULL && out != NULL) {
+        if (arena->with_plans)
+            return hearth__exec_alloc_other(arena, size, out);
+        if (arena->with_spans && hearth__exec_spans_alloc(arena, size, out))
+            return HEARTH_OK;
+    }
+    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
+                                      "hearth_exec_alloc", out);
+}
+
 HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size_t size,
                                                  struct hearth_buf **out)
 {
@@ -311,11 +331,8 @@ HEARTH__HOT enum hearth_status hearth_exec_alloc(struct hearth_exec *arena, size
             return HEARTH_OK;
         }
         hearth__exec_leave(arena);
-    } else if (arena != NULL && out != NULL && arena->gate_mark != 0) {
-        return hearth__exec_alloc_other(arena, size, out);
     }
-    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
-                                      "hearth_exec_alloc", out);
+    return alloc_slow(arena, size, out);
 }
 
 static enum hearth_status ops_alloc(struct hearth_allocator *self,

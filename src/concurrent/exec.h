@@ -20,6 +20,7 @@
 #include "core/rounding.h"
 #include "core/size_class.h"
 #include "core/slots.h"
+#include "core/spans.h"
 #include "core/store.h"
 
 #include <hearth/exec.h>
@@ -41,10 +42,13 @@ struct hearth__exec_cells {
     /* Storage obtained from the backing, or for a taken buffer's, and given back: segments, bytes. */
     hearth__cell obtained_count, obtained_bytes;
     hearth__cell given_count, given_bytes;
+    /* Pieces that storage was cut into beyond one each, and that merged again. */
+    hearth__cell cuts, merges;
     hearth__cell remote_frees, misses, evictions, bypasses, trims;
     /* Of obtained_count and given_count: what was no call of the backing. */
     hearth__cell pieces_in, pieces_out;
     hearth__cell runs, planned_runs, plan_hits, plan_misses, plan_blocked;
+    hearth__cell purged_bytes, rearrangements;
     /* Not monotone: the most bytes handed out and not taken back since the reset. */
     hearth__cell peak;
     /* The owner's alone: in_size plus the peak, which is the out_size at which the next peak begins, so
@@ -91,7 +95,11 @@ struct hearth_exec {
     struct hearth__bins bins;
     struct hearth__store *store; /* &bins.store; stores of other kinds come in front of it */
     struct hearth__slots slots;
-    hearth__weight held; /* storage obtained and not given back */
+    struct hearth__spans *spans; /* large blocks; NULL until needed, or for good */
+    size_t span_pieces;          /* of them, as they are counted */
+    hearth__weight span_stored;  /* the free ones, as they are in `stored` */
+    struct hearth_buf *front; /* returned last, its span not in the store yet: exec_spans_plain.c */
+    hearth__weight held;      /* storage obtained and not given back */
     /* Returns of slots with this alignment need no more than the plain path: default alignment, or
      * none while a cap or debugging asks for more. */
     uint8_t plain_alignment_log;
@@ -121,6 +129,7 @@ struct hearth_exec {
     uint32_t debug; /* HEARTH__DEBUG_* */
     bool fixed;     /* never obtain storage for a request */
     bool with_plans;
+    bool with_spans;    /* for large blocks */
     uint64_t gate_mark; /* HEARTH__GATE_OTHER if the store is not the lists alone, else 0 */
     struct hearth__rounding rounding;
     struct hearth__budget *budget;  /* of its service; NULL: of no service */
@@ -456,15 +465,51 @@ static inline struct hearth_buf *hearth__exec_store_take_largest(struct hearth_e
     return hearth__exec_stored_out(arena, arena->store->ops->take_largest(arena->store));
 }
 
+/* A segment that is free as a whole, if it is so since before `before` and nothing in the lists is older. It is not
+ * taken off `stored`. Back where it was. exec_spans.c. */
+struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before);
+void hearth__exec_spans_give_back(struct hearth_exec *arena, struct hearth_buf *carrier);
+
+/* A slot's span back to the store. `shared`: owner and visitor may both be counting. exec_spans.c. */
+void hearth__exec_span_give(struct hearth_exec *arena, struct hearth_buf *slot, bool shared);
+
+/* There is one in front: its span goes to the store. exec_spans_plain.c. */
+void hearth__exec_front_settle(struct hearth_exec *arena, bool shared);
+
+static inline bool hearth__is_span(const struct hearth_buf *buf)
+{
+    return (buf->alignment_log & HEARTH__MARK_SPAN) != 0;
+}
+
+/* A slot whose storage was taken off it; or what was a segment's carrier. */
+static inline void hearth__exec_slot_put(struct hearth_exec *arena, struct hearth_buf *slot)
+{
+    if (hearth__unlikely((slot->alignment_log & HEARTH__MARK_SEGMENT) != 0))
+        hearth__spans_node_put(arena->spans, slot);
+    else
+        hearth__slots_put(&arena->slots, slot);
+}
+
 /* The least recently given one, if its stamp is below. */
 static inline struct hearth_buf *hearth__exec_store_evict(struct hearth_exec *arena,
                                                           uint64_t before)
 {
+    if (arena->spans != NULL) {
+        struct hearth_buf *carrier = hearth__exec_spans_evict(arena, before);
+        if (carrier != NULL)
+            return hearth__exec_stored_out(arena, carrier);
+    }
     return hearth__exec_stored_out(arena, arena->store->ops->evict(arena->store, before));
 }
 
-static inline void hearth__exec_store_give(struct hearth_exec *arena, struct hearth_buf *buf)
+static inline void hearth__exec_store_give(struct hearth_exec *arena, struct hearth_buf *buf,
+                                           bool shared)
 {
+    if (hearth__is_span(buf)) {
+        hearth__exec_span_give(arena, buf, shared);
+        hearth__slots_put(&arena->slots, buf);
+        return;
+    }
     arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
     buf->flags = 0; /* plain paths do not look whether it is known to be zero */
     arena->store->ops->give(arena->store, buf);
@@ -602,6 +647,14 @@ static inline hearth__weight hearth__exec_retained(const struct hearth_exec *are
                           hearth__load_relaxed(&arena->cells.in_weight));
 }
 
+/* Inside the section: retained bytes that may be resident, as the cap counts them. */
+static inline size_t hearth__exec_warm(const struct hearth_exec *arena)
+{
+    size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
+    return arena->spans == NULL ? retained
+                                : retained - (arena->spans->free_bytes - arena->spans->warm_bytes);
+}
+
 /* Inside the section, for a live slot: whether another thread's return of it waits in the inbox. */
 static inline bool hearth__exec_is_queued(const struct hearth_buf *buf)
 {
@@ -614,6 +667,7 @@ struct hearth__exec_reading {
     uint64_t out_size, in_size, gives, moves;
     uint64_t peak, misses, remote_frees;
     uint64_t obtained_count, obtained_bytes, given_count, given_bytes;
+    uint64_t cuts, merges;
     struct hearth__queued pending;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Execution arena: handing out by the general path, for whatever the plain one in exec.c does not cover. */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 #include "concurrent/service.h"
 
 #include "core/debug.h"
@@ -45,7 +46,7 @@ static enum hearth_status obtain_within(struct hearth_exec *arena, const struct 
     for (unsigned i = 0; status == HEARTH_OK; i++) {
         if (hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes))
             return HEARTH_OK;
-        hearth__exec_store_give(arena, *buf);
+        hearth__exec_store_give(arena, *buf, false);
         *buf = NULL;
         status = i == 0 ? hearth__exec_obtain(arena, &exact, buf) : HEARTH_NO_MEMORY;
     }
@@ -106,6 +107,7 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
     struct hearth__want want;
     if (!hearth__rounding_want(&arena->rounding, size, alignment_log, &want))
         return HEARTH_OVERFLOW;
+    hearth__exec_want_exact(arena, size, &want);
     struct hearth_buf *buf = NULL;
     bool known_zero = false;
     uint32_t met;

@@ -9,7 +9,7 @@ bool hearth__exec_let_go(struct hearth_exec *arena)
     if (buf == NULL)
         return false;
     arena->stored -= (int64_t)hearth__load_relaxed(&buf->weight);
-    hearth__exec_store_give(arena, buf);
+    hearth__exec_store_give(arena, buf, false);
     return true;
 }
 

@@ -15,6 +15,7 @@
  * A thread that has subtracted touches nothing of the arena any more, except the one that saw zero.
  */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 
 #include "core/conf.h"
 #include "core/misuse.h"
@@ -134,6 +135,11 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->overwritten = (struct hearth__overwritten){0};
     join_nothing(core);
     core->held = 0;
+    core->spans = NULL;
+    core->span_pieces = 0;
+    core->span_stored = 0;
+    core->front = NULL;
+    core->with_spans = debug == 0 && options.store == HEARTH_EXEC_STORE_SPANS;
     hearth__store_relaxed(&core->running, 0);
     core->visited = false;
     core->spare = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};
@@ -150,7 +156,7 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     hearth__store_relaxed(&core->misuses, 0);
     core->with_plans =
         options.store == HEARTH_EXEC_STORE_PLANS && (debug & ~HEARTH__DEBUG_PLANNED) == 0;
-    core->gate_mark = core->with_plans ? HEARTH__GATE_OTHER : 0;
+    core->gate_mark = core->with_plans || core->with_spans ? HEARTH__GATE_OTHER : 0;
     hearth__exec_run_init(&core->run);
     hearth__section_init(&core->section, hearth__exec_gate(core, hearth__thread_token()));
     hearth__store_release(&segment->arena, &core->allocator);
@@ -172,6 +178,7 @@ static void finish(struct hearth_exec *arena)
 {
     struct hearth_backing *backing = arena->backing;
     hearth__exec_run_finish(arena);
+    hearth__exec_spans_end(arena);
     if (arena->service != NULL)
         hearth__exec_drop(arena);
     else
@@ -195,6 +202,8 @@ static void drain_all(struct hearth_exec *arena)
     arena->visited = false;
     hearth__store_relaxed(&arena->running, hearth__load_relaxed(&arena->running) + 1);
     hearth__exec_merge(arena);
+    if (arena->front != NULL)
+        hearth__exec_front_settle(arena, false);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     hearth__exec_end(arena, &after);
 }
@@ -223,13 +232,21 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
     hearth__exec_run_init(&arena->run);
     if (store_too) {
         lists_reset(&arena->bins);
+        arena->spans = NULL;
+        arena->span_pieces = 0;
+        arena->span_stored = 0;
+        arena->front = NULL;
+        arena->with_spans = false;
         arena->slots.unused = NULL;
         arena->spare.unused = NULL;
     } else {
         arena->store->ops->count(arena->store, &slots, &bytes);
+        slots += hearth__weight_count(arena->span_stored);
+        bytes += hearth__weight_capacity(arena->span_stored);
     }
-    arena->held = hearth__weight_of((size_t)(now.obtained_count - now.given_count),
-                                    (size_t)(now.obtained_bytes - now.given_bytes));
+    arena->held =
+        hearth__weight_of((size_t)(now.obtained_count - now.given_count + now.cuts - now.merges),
+                          (size_t)(now.obtained_bytes - now.given_bytes));
     arena->spare_held = 0;
     arena->stored = (int64_t)hearth__weight_of(slots, bytes);
     if (!own) {

@@ -30,7 +30,7 @@ void hearth__exec_meter(struct hearth_exec *arena, bool walk)
         size_t slots;
         size_t bytes;
         arena->store->ops->count(arena->store, &slots, &bytes);
-        arena->stored = (int64_t)hearth__weight_of(slots, bytes);
+        arena->stored = (int64_t)(hearth__weight_of(slots, bytes) + arena->span_stored);
     } else {
         arena->stored = (int64_t)hearth__exec_retained(arena);
     }
@@ -155,7 +155,10 @@ struct hearth_buf *hearth__exec_evict_within(struct hearth_exec *arena, uint64_t
     if (buf == NULL || most == 0 || hearth__buf_capacity(buf) <= most)
         return buf;
     arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
-    arena->store->ops->give_back(arena->store, buf);
+    if ((buf->alignment_log & HEARTH__MARK_SEGMENT) != 0)
+        hearth__exec_spans_give_back(arena, buf);
+    else
+        arena->store->ops->give_back(arena->store, buf);
     return NULL;
 }
 

@@ -73,8 +73,8 @@ void hearth__exec_run_finish(struct hearth_exec *arena);
 /* What the retention cap bounds: a slab in use is not part of it. Inside. */
 static inline size_t hearth__exec_kept(const struct hearth_exec *arena)
 {
-    return hearth__weight_capacity(arena->with_plans ? (hearth__weight)arena->stored
-                                                     : hearth__exec_retained(arena));
+    return arena->with_plans ? hearth__weight_capacity((hearth__weight)arena->stored)
+                             : hearth__exec_warm(arena);
 }
 
 #endif

@@ -47,6 +47,7 @@ static struct hearth__exec_reading read_once(const struct hearth_exec *arena)
     struct hearth__exec_reading now;
     /* EDGE exec.cells, observe: an "out" is at least as new as the "in" read before it. */
     now.given_count = hearth__load_acquire(&cells->given_count);
+    now.merges = hearth__load_acquire(&cells->merges);
     now.given_bytes = hearth__load_acquire(&cells->given_bytes);
     now.moves = hearth__load_acquire(&cells->moves);
     now.gives = hearth__load_acquire(&cells->gives);
@@ -57,6 +58,7 @@ static struct hearth__exec_reading read_once(const struct hearth_exec *arena)
     now.out_weight = hearth__load_acquire(&cells->out_weight);
     now.out_size = hearth__load_acquire(&cells->out_size);
     now.obtained_count = hearth__load_acquire(&cells->obtained_count);
+    now.cuts = hearth__load_acquire(&cells->cuts);
     now.obtained_bytes = hearth__load_acquire(&cells->obtained_bytes);
     now.peak = hearth__load_acquire(&cells->peak);
     now.misses = hearth__load_acquire(&cells->misses);
@@ -80,7 +82,7 @@ struct hearth__exec_reading hearth__exec_read(const struct hearth_exec *arena)
 bool hearth__exec_reading_equal(const struct hearth__exec_reading *a,
                                 const struct hearth__exec_reading *b)
 {
-    static_assert(sizeof *a == 13 * sizeof(uint64_t) + sizeof a->pending, "no padding");
+    static_assert(sizeof *a == 15 * sizeof(uint64_t) + sizeof a->pending, "no padding");
     return memcmp(a, b, sizeof *a) == 0;
 }
 
@@ -146,15 +148,20 @@ static size_t out_capacity(const struct hearth__exec_reading *now)
     return hearth__weight_capacity(now->out_weight - now->in_weight);
 }
 
-GETTER(live_count, at_most(above_zero(out_count(now), now->pending.count),
-                           now->obtained_count - now->given_count))
+/* Pieces of storage: what was obtained, cut or not. */
+static uint64_t pieces(const struct hearth__exec_reading *now)
+{
+    return now->obtained_count - now->given_count + now->cuts - now->merges;
+}
+
+GETTER(live_count, at_most(above_zero(out_count(now), now->pending.count), pieces(now)))
 GETTER(live_bytes, at_most(above_zero(now->out_size, now->in_size + now->pending.size),
                            now->obtained_bytes - now->given_bytes))
 GETTER(live_capacity, at_most(above_zero(out_capacity(now), now->pending.capacity),
                               now->obtained_bytes - now->given_bytes))
 GETTER(pending_count, now->pending.count)
 GETTER(pending_bytes, now->pending.capacity)
-GETTER(retained_count, above_zero(now->obtained_count - now->given_count, out_count(now)))
+GETTER(retained_count, above_zero(pieces(now), out_count(now)))
 GETTER(retained_bytes, above_zero(now->obtained_bytes - now->given_bytes, out_capacity(now)))
 GETTER(footprint, now->obtained_bytes - now->given_bytes)
 
@@ -184,6 +191,18 @@ const char *hearth__exec_check(const struct hearth_exec *arena)
         slots += arena->run.book->place_count - hearth__weight_count(in_place);
         bytes += arena->run.book->slab.length - hearth__weight_capacity(in_place);
         with_slots += places - hearth__weight_count(in_place); /* one waits for each moved one */
+    }
+    if (arena->spans != NULL) {
+        const char *violated = hearth__spans_check(arena->spans);
+        if (violated != NULL)
+            return violated;
+        slots += arena->spans->free_count;
+        bytes += arena->spans->free_bytes;
+    }
+    if (arena->front != NULL) {
+        with_slots++;
+        slots++;
+        bytes += hearth__buf_capacity(arena->front);
     }
     hearth__weight lost = hearth__load_relaxed(&arena->lost);
     if (slots + hearth__weight_count(lost) != hearth__exec_retained_count(&now))

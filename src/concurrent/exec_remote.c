@@ -10,6 +10,7 @@
  * exists and keeps its segment, and looking it up after the settling gives the right answer.
  */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 
 #include "concurrent/reclaim.h"
 #include "concurrent/service.h"
@@ -40,7 +41,10 @@ static bool finish_detached(struct hearth_exec *arena, struct hearth_buf *buf, u
     hearth__exec_scrub(arena, buf);
     struct hearth_segment segment;
     /* A place's goes back with the slab, at the end of all. */
-    bool own = !hearth__is_place(buf) || (buf->flags & HEARTH__BUF_MOVED) != 0;
+    bool span = hearth__is_span(buf);
+    bool own = !span && (!hearth__is_place(buf) || (buf->flags & HEARTH__BUF_MOVED) != 0);
+    if (span)
+        hearth__exec_span_discard(arena, buf);
     hearth__buf_detach(buf, &segment);
     if (own)
         hearth__backing_release(arena->backing, &segment);

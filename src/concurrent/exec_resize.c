@@ -2,6 +2,7 @@
 /* Execution arena: changing a live buffer's size. Within the capacity nothing moves; beyond it the slot
  * exchanges its storage with one that has enough, and keeps its address and generation. */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 
 #include "core/misuse.h"
 
@@ -149,6 +150,7 @@ static enum hearth_status move(struct hearth_exec *arena, struct hearth_buf *buf
     if (!hearth__rounding_want(&arena->rounding, size,
                                buf->alignment_log & HEARTH__ALIGNMENT_LOG_MASK, &want))
         return HEARTH_OVERFLOW;
+    hearth__exec_want_exact(arena, size, &want);
     if (!hearth__exec_room_take(arena, want.bytes))
         return hearth__exec_refused(arena, &want, true);
     if (arena->budget != NULL && arena->budget->metered)
@@ -244,7 +246,7 @@ static void receive(struct hearth_exec *arena, struct hearth_buf *buf,
     hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
     hearth__cell_add(&cells->gives, 1);
     hearth__cell_add(&cells->moves, 1);
-    hearth__exec_store_give(arena, buf);
+    hearth__exec_store_give(arena, buf, false);
 }
 
 enum hearth_status hearth__exec_copy_out(struct hearth_exec *arena, struct hearth_buf *buf,

@@ -4,6 +4,7 @@
  * section left, so that a slow backing holds up nobody who wants to visit.
  */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 #include "concurrent/service.h"
 
 #include "core/misuse.h"
@@ -75,6 +76,8 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
 {
     size_t alignment = (size_t)1 << want->alignment_log;
     struct hearth_segment segment;
+    if (hearth__exec_spans_serve(arena, want))
+        return hearth__exec_span_fill(arena, want, slot);
     if (!plausible(arena, want) || (arena->fixed && !arena->filling))
         return HEARTH_NO_MEMORY;
     hearth__exec_leave(arena);
@@ -121,6 +124,10 @@ enum hearth_status hearth__exec_fill(struct hearth_exec *arena, const struct hea
 void hearth__exec_empty(struct hearth_exec *arena, struct hearth_buf *slot)
 {
     struct hearth_segment segment;
+    if (hearth__is_span(slot)) {
+        hearth__exec_span_give(arena, slot, false);
+        return;
+    }
     hearth__buf_detach(slot, &segment);
     hearth__exec_leave(arena);
     hearth__backing_release(arena->backing, &segment);
@@ -160,7 +167,7 @@ static enum hearth_status reuse_any(struct hearth_exec *arena, const struct hear
         hearth__buf_swap_storage(largest, &stand_in);
         hearth__exec_empty(arena, &stand_in);
     } else if (!plausible(arena, want)) {
-        hearth__exec_store_give(arena, largest);
+        hearth__exec_store_give(arena, largest, false);
         return status;
     } else {
         /* The old storage is the last that can be given back. */
@@ -208,7 +215,9 @@ void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
             continue;
         if (victim == NULL)
             return;
-        retained -= hearth__buf_capacity(victim);
+        /* Of a segment the untouched part did not count. */
+        size_t bytes = hearth__buf_capacity(victim);
+        retained -= retained < bytes ? retained : bytes;
         hearth__cell_add(&arena->cells.evictions, 1);
         hearth__exec_chain_push(after, victim);
     }
@@ -236,7 +245,8 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
         hearth__exec_place_home(arena, buf, after);
         return;
     }
-    if (buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN && arena->bins.aligned == NULL) {
+    if (!hearth__is_span(buf) && buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN &&
+        arena->bins.aligned == NULL) {
         /* Lent while the lists for it could not be made. */
         hearth__exec_chain_push(after, buf);
         return;
@@ -260,7 +270,8 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
     if ((arena->debug & HEARTH__DEBUG_QUARANTINE) != 0)
         hearth__exec_detain(arena, buf);
     else
-        hearth__exec_store_give(arena, buf);
+        hearth__exec_store_give(arena, buf, after->visiting);
+    hearth__exec_spans_rearrange(arena, after);
     if (!after->visiting)
         hearth__exec_evict_to(arena, cap, after);
 }
@@ -278,12 +289,19 @@ void hearth__exec_retire(struct hearth_exec *arena, struct hearth_buf *buf,
     hearth__store_relaxed(&buf->state, hearth__word(generation, HEARTH__UNUSED));
 }
 
-void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_after *after)
+/* Those on it now. Spans go back to their store, without their pages; what of it is not to be kept comes next. */
+static void release_some(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
-    if (after->chain == NULL)
-        return;
-    for (struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next) {
+    struct hearth_buf *chain = after->chain;
+    bool spans = false;
+    after->chain = NULL;
+    for (struct hearth_buf *buf = chain; buf != NULL; buf = buf->next) {
         struct hearth_segment segment;
+        if (hearth__is_span(buf)) {
+            hearth__exec_span_discard(arena, buf);
+            spans = true;
+            continue;
+        }
         hearth__buf_detach(buf, &segment);
         hearth__backing_release(arena->backing, &segment);
         /* For the count below: a slot without storage has no use for its logical size. */
@@ -291,14 +309,27 @@ void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_a
     }
     hearth__section_resume(&arena->section);
     struct hearth_buf *next;
-    for (struct hearth_buf *buf = after->chain; buf != NULL; buf = next) {
+    for (struct hearth_buf *buf = chain; buf != NULL; buf = next) {
         next = buf->next;
+        if (hearth__is_span(buf)) {
+            hearth__exec_store_give(arena, buf, false);
+            continue;
+        }
         hearth__exec_count_given(arena, hearth__load_relaxed(&buf->size));
         hearth__store_relaxed(&buf->size, 0);
-        hearth__slots_put(&arena->slots, buf);
+        hearth__exec_slot_put(arena, buf);
     }
+    if (spans)
+        hearth__exec_evict_to(
+            arena, hearth__exec_closed(arena) ? 0 : hearth__load_relaxed(&arena->retention_cap),
+            after);
     hearth__exec_leave(arena);
-    after->chain = NULL;
+}
+
+void hearth__exec_release_chain(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    while (after->chain != NULL)
+        release_some(arena, after);
 }
 
 size_t hearth__exec_trim_all(struct hearth_exec *arena)
@@ -322,6 +353,7 @@ size_t hearth__exec_trim_all(struct hearth_exec *arena)
         hearth__exec_release_chain(arena, &after);
         hearth__section_resume(&arena->section);
         if (buf == NULL)
-            return released + (arena->with_plans ? hearth__exec_run_trim(arena) : 0);
+            return released + hearth__exec_spans_trim(arena) +
+                   (arena->with_plans ? hearth__exec_run_trim(arena) : 0);
     }
 }

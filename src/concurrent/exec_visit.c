@@ -149,11 +149,15 @@ static size_t unlink_one(struct hearth_exec *arena, struct hearth_buf *buf,
                          struct hearth__visit *visit)
 {
     struct hearth_segment segment;
+    if (hearth__is_span(buf)) {
+        hearth__exec_store_give(arena, buf, true);
+        return 0;
+    }
     hearth__buf_detach(buf, &segment);
     arena->held -= hearth__weight_of(1, segment.length);
     (void)hearth__fetch_add_release(&arena->cells.given_count, 1);
     (void)hearth__fetch_add_release(&arena->cells.given_bytes, segment.length);
-    hearth__slots_put(&arena->slots, buf);
+    hearth__exec_slot_put(arena, buf);
     hearth__releases_add(visit->releases, arena->backing, &segment);
     return segment.length;
 }
@@ -197,6 +201,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
 {
     size_t bytes = 0;
     unsigned count = 0;
+    if (arena->front != NULL)
+        hearth__exec_front_settle(arena, true);
     if (!arena->metering &&
         (hearth__load_relaxed(&arena->section.attention) & HEARTH__ATTENTION_METERED) != 0)
         hearth__exec_meter(arena, true);

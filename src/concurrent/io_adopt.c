@@ -89,7 +89,8 @@ enum hearth_status hearth_io_adopt(struct hearth_io *arena, void *data, size_t s
 
 bool hearth_io_can_take(const struct hearth_io *arena, const struct hearth_exec *from)
 {
-    return arena != NULL && from != NULL && arena->backing == from->backing;
+    return arena != NULL && from != NULL && arena->backing == from->backing &&
+           !from->with_spans; /* a part of a segment stays where it is */
 }
 
 /* Inside: the storage that was an execution buffer's becomes a live buffer of this arena. */

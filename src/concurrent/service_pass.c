@@ -153,7 +153,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
             struct hearth_segment segment;
             hearth__buf_detach(buf, &segment);
             hearth__exec_count_given(arena, segment.length);
-            hearth__slots_put(&arena->slots, buf);
+            hearth__exec_slot_put(arena, buf);
             (void)hearth__releases_add(&service->releases, arena->backing, &segment);
             bytes += segment.length;
             count++;

@@ -56,7 +56,7 @@ static void give_fresh(struct hearth_exec *arena, struct hearth_buf *buf)
     hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&arena->cells.gives));
     hearth__cell_add(&arena->cells.gives, 1);
     hearth__cell_add(&arena->cells.moves, 1);
-    hearth__exec_store_give(arena, buf);
+    hearth__exec_store_give(arena, buf, false);
 }
 
 /* Whether all that is set aside may be kept; it is then in the store, else on its way to the backing. */
@@ -85,7 +85,7 @@ static enum hearth_status keep_exec(struct hearth_exec *arena, struct fill *fill
     while (fill->reused != NULL) {
         struct hearth_buf *buf = fill->reused;
         fill->reused = buf->next;
-        hearth__exec_store_give(arena, buf);
+        hearth__exec_store_give(arena, buf, false);
     }
     return status;
 }

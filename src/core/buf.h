@@ -183,6 +183,13 @@ static inline size_t hearth__buf_capacity(const struct hearth_buf *buf)
 #define HEARTH__BUF_ZERO 1u
 /* The storage is from outside: not charged, and given back by the slot's release. */
 #define HEARTH__BUF_ADOPTED 2u
+/* Most pages of its span went back already. */
+#define HEARTH__BUF_PURGED 4u
+
+/* Marks beside the logarithm in `alignment_log`, of an execution arena with spans: exec_spans.c. */
+#define HEARTH__MARK_SPAN                                                                          \
+    0x40u /* the storage is a span of the arena's store, named by the cookie */
+#define HEARTH__MARK_SEGMENT 0x80u /* no slot: a segment on its way to the backing */
 
 /* The slot of a place in a slab had to take other storage, until it is returned: exec_plan.c. */
 #define HEARTH__BUF_MOVED 8u

@@ -133,6 +133,7 @@ static uint32_t first_slot_of(enum hearth__segment_kind kind)
     case HEARTH__SEGMENT_IO_SLOTS:
         return HEARTH__HEADER_BYTES / HEARTH__SLOT_BYTES;
     case HEARTH__SEGMENT_BINS:
+    case HEARTH__SEGMENT_SPANS:
     case HEARTH__SEGMENT_IO_LISTS:
     case HEARTH__SEGMENT_IO_CACHES:
     case HEARTH__SEGMENT_SERVICE:

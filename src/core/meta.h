@@ -43,7 +43,8 @@ enum hearth__segment_kind {
     HEARTH__SEGMENT_SLOTS, /* slots only */
     HEARTH__SEGMENT_EXEC,  /* an execution arena's core, then slots */
     HEARTH__SEGMENT_SIMPLE,
-    HEARTH__SEGMENT_BINS, /* lists for aligned storage; no slots */
+    HEARTH__SEGMENT_BINS,  /* lists for aligned storage; no slots */
+    HEARTH__SEGMENT_SPANS, /* a store of spans, or nodes for it; no slots */
     /* Slots of I/O arenas keep to themselves: a stale pop may read the link of any of them. */
     HEARTH__SEGMENT_IO,        /* an I/O arena's core, then slots */
     HEARTH__SEGMENT_IO_SLOTS,  /* slots only */

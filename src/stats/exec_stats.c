@@ -44,6 +44,8 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->slab_bytes = hearth__load_relaxed(&cells->slab_bytes);
     stats->plan_bytes = hearth__load_relaxed(&cells->plan_bytes);
     stats->plan_bound = hearth__load_relaxed(&cells->plan_bound);
+    stats->purged_bytes = hearth__load_relaxed(&cells->purged_bytes);
+    stats->rearrangements = hearth__load_relaxed(&cells->rearrangements);
 }
 
 enum hearth_status hearth_exec_stats(const struct hearth_exec *arena,
