@@ -80,15 +80,17 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch)
     size_t need = (hearth__book_need(book) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
     if (need == 0 || need > hearth__load_relaxed(&arena->retention_cap))
         return false;
+    /* While a place's slot has other storage, its address leads to no slot, and must not get a second one. */
+    hearth__weight in_place;
+    size_t live = hearth__book_live(book, &in_place);
+    if (live != hearth__weight_count(in_place) || (live != 0 && book->slab.length < need))
+        return false;
     bool was_ending = run->ending;
     run->ending = true;
     bool made = true;
     if (book->slab.length < need) {
-        made = hearth__book_live(book, NULL) == 0;
-        if (made) {
-            (void)drop_slab(arena, book);
-            made = make_slab(arena, need, touch);
-        }
+        (void)drop_slab(arena, book);
+        made = make_slab(arena, need, touch);
     }
     if (made) {
         hearth__weight before = hearth__book_weight(book);
