@@ -81,6 +81,8 @@ struct hearth__exec_run {
     uint64_t out_size;
     uint32_t unplanned, misses, blocked; /* served by the lists; of these: unlike the plan */
     uint64_t missed_bytes;
+    /* Of given_bytes: what went to the service with a book. */
+    uint64_t passed_on;
 };
 
 /* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */

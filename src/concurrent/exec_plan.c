@@ -79,6 +79,8 @@ void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, he
         hearth__exec_cell_add(&cells->obtained_bytes, bytes_after - bytes_before, shared);
     else
         hearth__exec_cell_add(&cells->given_bytes, bytes_before - bytes_after, shared);
+    if (bytes_after < bytes_before)
+        arena->run.passed_on += bytes_before - bytes_after;
     arena->held += after - before;
 }
 
@@ -301,21 +303,36 @@ void hearth__exec_place_home(struct hearth_exec *arena, struct hearth_buf *place
     hearth__exec_keep(arena, slot, after);
 }
 
-/* Visiting: nobody will come to end the run. */
-void hearth__exec_run_abandon(struct hearth_exec *arena)
+/* Inside or visiting: whether an idle slab may be kept within the ceiling. */
+bool hearth__exec_charge_book(struct hearth_exec *arena, struct hearth__book *book)
+{
+    struct hearth__budget *budget = arena->budget;
+    if (book->slab.length == 0 || !hearth__budget_bounded(budget))
+        return true;
+    int64_t need = (int64_t)hearth__weight_of(1, book->slab.length);
+    book->charge = hearth__budget_charge(budget, need, need);
+    return book->charge != 0;
+}
+
+/* Visiting: nobody may come to end the run. A run that goes on after this is served by the lists. */
+void hearth__exec_run_abandon(struct hearth_exec *arena, const struct hearth__visit *visit)
 {
     struct hearth__exec_run *run = &arena->run;
     struct hearth__book *book = run->book;
-    if (book == NULL || run->asked || arena->service == NULL || hearth__exec_closed(arena) ||
-        hearth__budget_bounded(&arena->service->budget) || hearth__book_live(book, NULL) != 0)
+    if (book == NULL || arena->service == NULL || (run->asked && visit->before != UINT64_MAX) ||
+        hearth__book_live(book, NULL) != 0)
         return;
     if (run->plan != NULL)
         hearth__plan_unblock(run->plan);
     follow_nothing(run);
     run->mode = HEARTH__RUN_NONE;
-    run->key = 0;
     run->book = NULL;
     hearth__exec_hold_book(arena, hearth__book_weight(book), 0, true);
+    if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book)) {
+        struct hearth_segment slab = hearth__book_take_slab(book);
+        if (slab.length != 0)
+            (void)hearth__releases_add(visit->releases, arena->backing, &slab);
+    }
     hearth__books_put(&arena->service->books, book);
 }
 

@@ -62,7 +62,9 @@ bool hearth__exec_run_is_over(const struct hearth_exec *arena);
 void hearth__exec_run_end(struct hearth_exec *arena);
 
 /* Visiting: as far as it goes without calling anybody. */
-void hearth__exec_run_abandon(struct hearth_exec *arena);
+void hearth__exec_run_abandon(struct hearth_exec *arena, const struct hearth__visit *visit);
+
+bool hearth__exec_charge_book(struct hearth_exec *arena, struct hearth__book *book);
 
 /* Inside, left meanwhile: give an idle slab back. Returns bytes. */
 size_t hearth__exec_run_trim(struct hearth_exec *arena);

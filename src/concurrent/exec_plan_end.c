@@ -41,6 +41,7 @@ static size_t drop_slab(struct hearth_exec *arena, struct hearth__book *book)
     struct hearth_segment slab = hearth__book_take_slab(book);
     hearth__exec_hold_book(arena, before, 0, false);
     hearth__cell_add(&arena->cells.pieces_out, UINT64_MAX); /* one of them was a call */
+    arena->run.passed_on -= slab.length;
     hearth__exec_leave(arena);
     hearth__backing_release(arena->backing, &slab);
     hearth__section_resume(&arena->section);
@@ -139,17 +140,6 @@ static void plan_ahead(struct hearth_exec *arena)
     hearth__exec_leave(arena);
 }
 
-/* Inside: whether an idle slab may be kept within the ceiling. */
-static bool charge(struct hearth_exec *arena, struct hearth__book *book)
-{
-    struct hearth__budget *budget = arena->budget;
-    if (book->slab.length == 0 || !hearth__budget_bounded(budget))
-        return true;
-    int64_t need = (int64_t)hearth__weight_of(1, book->slab.length);
-    book->charge = hearth__budget_charge(budget, need, need);
-    return book->charge != 0;
-}
-
 /* Inside, left meanwhile: the book to where the next run finds it. */
 static void give_book(struct hearth_exec *arena)
 {
@@ -164,7 +154,7 @@ static void give_book(struct hearth_exec *arena)
         (void)drop_slab(arena, book);
     if (arena->service == NULL)
         return;
-    if (hearth__exec_closed(arena) || !charge(arena, book))
+    if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book))
         (void)drop_slab(arena, book);
     run->book = NULL;
     hearth__exec_hold_book(arena, hearth__book_weight(book), 0, false);

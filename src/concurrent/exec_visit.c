@@ -231,8 +231,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         count++;
     }
     hearth__exec_settle(arena, after);
-    if (arena->with_plans)
-        hearth__exec_run_abandon(arena);
+    if (arena->with_plans && count < HEARTH__VISIT_MOST)
+        hearth__exec_run_abandon(arena, visit);
     visit->more = count == HEARTH__VISIT_MOST || hearth__load_relaxed(&arena->backlog) != NULL ||
                   hearth__inbox_waiting(&arena->inbox);
     return bytes;

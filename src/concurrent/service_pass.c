@@ -129,6 +129,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
         after.untold = &service->untold;
         uint64_t given = hearth__load_relaxed(&arena->cells.given_bytes);
+        uint64_t passed_on = arena->run.passed_on;
         if (hearth__exec_begin(arena, "hearth_service_trim") != HEARTH_OK) {
             pass->busy++;
             return;
@@ -161,6 +162,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         hearth__exec_discharge(arena);
         hearth__exec_end(arena, &after);
         given = hearth__load_relaxed(&arena->cells.given_bytes) - given;
+        given -= arena->run.passed_on - passed_on;
         count_released(pass, true, (size_t)given);
         /* What came home above the cap went straight back. */
         pass->released_directly += (size_t)given - bytes;

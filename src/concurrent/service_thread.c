@@ -88,6 +88,11 @@ static void tidy_up(struct hearth_exec *arena)
     if (hearth__exec_begin(arena, "hearth_service_detach") != HEARTH_OK)
         return;
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    /* A run that was begun ends by itself from here on. */
+    if (!arena->visited) {
+        arena->run.asked = false;
+        arena->run.key = 0;
+    }
     hearth__exec_end(arena, &after);
     if (hearth__exec_begin(arena, "hearth_service_detach") != HEARTH_OK)
         return;
