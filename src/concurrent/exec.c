@@ -269,10 +269,10 @@ static inline __attribute__((always_inline)) enum hearth_status
 free_buf(struct hearth_exec *arena, struct hearth_buf *buf, uint64_t generation, const char *call)
 {
     uint64_t token = hearth__thread_token_peek();
-    if (hearth__unlikely(arena == NULL || !hearth__slot_in(buf, &arena->allocator) ||
-                         !hearth__section_enter_plain(&arena->section, token)))
+    if (hearth__unlikely(arena == NULL || !hearth__section_enter_plain(&arena->section, token)))
         return free_elsewhere(arena, buf, generation, call);
-
+    if (hearth__unlikely(!hearth__slot_in(buf, &arena->allocator)))
+        return free_again(arena, buf, generation, call);
     uint64_t word = hearth__load_relaxed(&buf->state);
     uint64_t next;
     if (hearth__unlikely(

@@ -71,6 +71,8 @@ struct hearth__exec_run {
     struct hearth__plan_run step; /* serves nothing but in HEARTH__RUN_PLAN */
     struct hearth__book *book;    /* NULL: none at present */
     struct hearth__plan *plan;    /* that is followed, or NULL */
+    uintptr_t slots_at;           /* the book's last segment of slots, while a plan is followed */
+    uintptr_t slot_count;         /* in it; else 0 */
     uint8_t mode;                 /* enum hearth__run_mode */
     bool asked;                   /* begun by the user, who says when it ends */
     bool ending;                  /* the owner is ending it, outside of the section */

@@ -45,15 +45,34 @@ HEARTH__HOT enum hearth_status hearth__exec_alloc_other(struct hearth_exec *aren
                                       "hearth_exec_alloc", out);
 }
 
+/* The plain path does not cover it. */
+static __attribute__((noinline)) enum hearth_status leave_and_free(struct hearth_exec *arena,
+                                                                   struct hearth_buf *buf,
+                                                                   uint64_t generation,
+                                                                   const char *call)
+{
+    hearth__exec_leave(arena);
+    return hearth__exec_free_general(arena, buf, generation, call);
+}
+
+/* As hearth__slot_in(); most of what is returned lies in the book's last segment. Inside: the book may go. */
+static inline bool is_slot(const struct hearth_exec *arena, const struct hearth_buf *buf)
+{
+    uintptr_t offset = (uintptr_t)buf - arena->run.slots_at - HEARTH__HEADER_BYTES;
+    uintptr_t number = offset >> HEARTH__SLOT_SHIFT | offset << (64 - HEARTH__SLOT_SHIFT);
+    return hearth__likely(number < arena->run.slot_count) ||
+           hearth__slot_in(buf, &arena->allocator);
+}
+
 /* Inside: a return of a buffer that is live, to where it belongs, if that is plain. */
 static inline bool put_back(struct hearth_exec *arena, struct hearth_buf *buf)
 {
     struct hearth__exec_run *run = &arena->run;
     if (hearth__likely(hearth__is_place(buf))) {
-        uint64_t tag = hearth__load_relaxed(&buf->stamp);
-        if (hearth__unlikely(tag >> 32 != run->step.number || run->plan == NULL))
+        struct hearth__plan_entry *entry = hearth__place_entry(buf);
+        if (hearth__unlikely(run->step.number == 0 || entry == NULL))
             return false;
-        run->step.entries[(uint32_t)tag].over = run->step.number;
+        entry->over = run->step.number;
         return true;
     }
     if (run->mode == HEARTH__RUN_RECORD || buf->alignment_log != arena->plain_alignment_log)
@@ -69,9 +88,10 @@ HEARTH__HOT enum hearth_status hearth__exec_free_other(struct hearth_exec *arena
                                                        const char *call)
 {
     uint64_t gate = hearth__thread_token_peek() | HEARTH__GATE_OTHER;
-    if (hearth__unlikely(!hearth__slot_in(buf, &arena->allocator) ||
-                         !hearth__section_enter_plain(&arena->section, gate)))
+    if (hearth__unlikely(!hearth__section_enter_plain(&arena->section, gate)))
         return hearth__exec_free_general(arena, buf, generation, call);
+    if (hearth__unlikely(!is_slot(arena, buf)))
+        return leave_and_free(arena, buf, generation, call);
     uint64_t word = hearth__load_relaxed(&buf->state);
     uint64_t next;
     if (hearth__unlikely(
@@ -79,10 +99,8 @@ HEARTH__HOT enum hearth_status hearth__exec_free_other(struct hearth_exec *arena
             (generation != 0 && hearth__word_generation(word) != generation) ||
             __builtin_add_overflow(
                 word, HEARTH__GENERATION_ONE + (HEARTH__FREE_BITS - HEARTH__LIVE_BITS), &next) ||
-            !put_back(arena, buf))) {
-        hearth__exec_leave(arena);
-        return hearth__exec_free_general(arena, buf, generation, call);
-    }
+            !put_back(arena, buf)))
+        return leave_and_free(arena, buf, generation, call);
     struct hearth__exec_cells *cells = &arena->cells;
     hearth__store_relaxed(&buf->state, next);
     /* EDGE exec.cells, publish: the "out" that came before these "in". */

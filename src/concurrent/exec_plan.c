@@ -47,6 +47,7 @@
 void hearth__exec_run_init(struct hearth__exec_run *run)
 {
     *run = (struct hearth__exec_run){
+
         .step = {.cursor = hearth__no_entries, .entries = hearth__no_entries},
     };
 }
@@ -54,6 +55,7 @@ void hearth__exec_run_init(struct hearth__exec_run *run)
 static void follow_nothing(struct hearth__exec_run *run)
 {
     run->plan = NULL;
+    run->slot_count = 0;
     run->step = (struct hearth__plan_run){
         .cursor = hearth__no_entries,
         .entries = hearth__no_entries,
@@ -154,6 +156,8 @@ static void begin_run(struct hearth_exec *arena, size_t size)
         run->step.number = number;
         run->plan = plan;
         run->mode = HEARTH__RUN_PLAN;
+        run->slots_at = (uintptr_t)book->slots.segments;
+        run->slot_count = (HEARTH__GRANULE_BYTES - HEARTH__HEADER_BYTES) / HEARTH__SLOT_BYTES;
         (void)hearth__book_follow(book, plan, 0, &run->step);
     } else if (number != 0 && hearth__book_record_begin(book, run->key)) {
         run->number = number;
@@ -241,9 +245,9 @@ void hearth__exec_run_return(struct hearth_exec *arena, const struct hearth_buf 
     }
     if (!hearth__is_place(buf))
         return;
-    uint64_t tag = hearth__load_relaxed(&buf->stamp);
-    if (run->plan != NULL && tag >> 32 == run->step.number)
-        run->step.entries[(uint32_t)tag].over = run->step.number;
+    struct hearth__plan_entry *entry = hearth__place_entry(buf);
+    if (run->plan != NULL && entry != NULL)
+        entry->over = run->step.number;
     else if (run->book == NULL && !run->ending) /* in a forked child: somebody else had it */
         (void)hearth__fetch_add_relaxed(&arena->lost, hearth__load_relaxed(&buf->weight));
 }

@@ -57,6 +57,8 @@ static void respect(struct hearth_buf *place, void *context)
     if (hearth__word_state(hearth__load_relaxed(&place->state)) != HEARTH__LIVE)
         return;
     following->live++;
+    /* Its return says nothing of this run's entries. */
+    hearth__store_relaxed(&place->stamp, 0);
     if ((place->flags & HEARTH__BUF_MOVED) == 0)
         hearth__plan_block(following->plan,
                            (size_t)((char *)hearth__load_relaxed(&place->data) - following->base),

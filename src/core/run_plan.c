@@ -59,7 +59,7 @@ static bool is_live(const struct hearth__plan_run *run, uint32_t i)
 {
     const struct hearth_buf *place = run->entries[i].place;
     return hearth__word_state(hearth__load_relaxed(&place->state)) == HEARTH__LIVE &&
-           hearth__load_relaxed(&place->stamp) == hearth__run_tag(run->number, i);
+           hearth__place_entry(place) == &run->entries[i];
 }
 
 /* The first predecessor that is not over, or the entry itself when all are. */
@@ -102,8 +102,7 @@ static bool serve(struct hearth__plan_run *run, uint32_t i, struct hearth_buf **
         hearth__word_state(hearth__load_relaxed(&entry->place->state)) != HEARTH__FREE ||
         !clear_the_way(run, i))
         return false;
-    hearth__store_relaxed(&entry->place->weight, entry->weight);
-    hearth__store_relaxed(&entry->place->stamp, hearth__run_tag(run->number, i));
+    hearth__place_serve(entry->place, entry);
     *place = entry->place;
     return true;
 }

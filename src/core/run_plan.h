@@ -113,33 +113,46 @@ struct hearth__plan_run {
     struct hearth__plan_entry *cursor;
     struct hearth__plan_entry *entries;
     const uint32_t *edges;
-    uint32_t number;  /* of the run, never 0 */
+    uint32_t number;  /* of the run; 0 while no plan is followed */
     uint32_t strayed; /* requests in a row that were not expected */
 };
 
-/* The tag of a live buffer: {number of the run, ordinal of the request}. */
+/* The tag of a live buffer that is recorded: {number of the run, ordinal of the request}. */
 static inline uint64_t hearth__run_tag(uint32_t number, uint32_t ordinal)
 {
     return (uint64_t)number << 32 | ordinal;
+}
+
+/* The tag of a live place: the entry that it serves, in the present run; 0: none. */
+static inline struct hearth__plan_entry *hearth__place_entry(const struct hearth_buf *place)
+{
+    return (struct hearth__plan_entry *)(uintptr_t)hearth__load_relaxed(&place->stamp);
+}
+
+static inline void hearth__place_serve(struct hearth_buf *place, struct hearth__plan_entry *entry)
+{
+    hearth__store_relaxed(&place->weight, entry->weight);
+    hearth__store_relaxed(&place->stamp, (uint64_t)(uintptr_t)entry);
 }
 
 /* The next entry's place, if that is what is asked for, and free for certain. Steps on. */
 static inline struct hearth_buf *hearth__plan_step(struct hearth__plan_run *run, size_t size)
 {
     struct hearth__plan_entry *entry = run->cursor;
+    uint32_t number = run->number;
     if (hearth__unlikely(entry->size != size))
         return NULL;
-    for (uint32_t i = entry[0].first; i != entry[1].first; i++)
-        if (hearth__unlikely(run->entries[run->edges[i]].over != run->number))
+    const uint32_t *edge = run->edges + entry[0].first;
+    const uint32_t *end = run->edges + entry[1].first;
+    for (; edge != end; edge++)
+        if (hearth__unlikely(run->entries[*edge].over != number))
             return NULL;
     struct hearth_buf *place = entry->place;
     uint64_t word = hearth__load_relaxed(&place->state);
-    if (hearth__unlikely(hearth__word_state(word) != HEARTH__FREE || entry->over == run->number ||
-                         size == HEARTH__PLAN_OFF))
+    if (hearth__unlikely((word & HEARTH__BELOW_GENERATION) != HEARTH__FREE_BITS ||
+                         entry->over == number || size == HEARTH__PLAN_OFF))
         return NULL;
-    hearth__store_relaxed(&place->weight, entry->weight);
-    hearth__store_relaxed(&place->stamp,
-                          hearth__run_tag(run->number, (uint32_t)(entry - run->entries)));
+    hearth__place_serve(place, entry);
     run->cursor = entry + 1;
     return place;
 }
