@@ -71,7 +71,8 @@ bool hearth__books_settle(struct hearth__books *books, struct hearth__book *book
 
 void hearth__books_put(struct hearth__books *books, struct hearth__book *book)
 {
-    (void)hearth__fetch_add_relaxed(&book->uses, 1);
+
+    hearth__store_relaxed(&book->pending, book->recorded || book->planning != NULL);
     (void)hearth__fetch_add_release(&books->in_bytes, hearth__load_relaxed(&book->slab_bytes));
     HEARTH__PERTURB("books.idle");
     /* EDGE books.idle, publish: all that this run did with it. */

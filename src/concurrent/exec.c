@@ -142,6 +142,7 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
     hearth__exec_release_chain(arena, after);
     if (hearth__unlikely(over))
         hearth__exec_run_end(arena);
+    arena->run.requesting = false;
     /* EDGE section.leave, publish: for a visitor, who comes when both gate and count say so. */
     hearth__store_release(&arena->running, hearth__load_relaxed(&arena->running) - 1);
     /* Only now: whoever waits for it looks into this arena, too. */

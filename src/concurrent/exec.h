@@ -76,6 +76,7 @@ struct hearth__exec_run {
     uint8_t mode;                 /* enum hearth__run_mode */
     bool asked;                   /* begun by the user, who says when it ends */
     bool ending;                  /* the owner is ending it, outside of the section */
+    bool requesting;              /* the operation is a request: nothing is planned in it */
     uint32_t home;                /* of the book used last */
     uint32_t number;              /* of a run that is recorded */
     uint64_t key;

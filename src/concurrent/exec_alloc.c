@@ -16,6 +16,7 @@ static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
                                            struct hearth_buf **buf)
 {
     (void)hearth__exec_drain(arena, HEARTH__EXEC_DRAIN_STEP, after);
+    arena->run.requesting = true;
     *buf = arena->with_plans ? hearth__exec_run_take(arena, want, after) : NULL;
     if (*buf != NULL)
         return HEARTH_OK;

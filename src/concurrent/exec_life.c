@@ -155,7 +155,8 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     hearth__store_relaxed(&core->outstanding, OUTSTANDING_BIAS);
     hearth__store_relaxed(&core->misuses, 0);
     core->with_plans =
-        options.store == HEARTH_EXEC_STORE_PLANS && (debug & ~HEARTH__DEBUG_PLANNED) == 0;
+        options.store == HEARTH_EXEC_STORE_PLANS && (debug & ~HEARTH__DEBUG_PLANNED) == 0 &&
+        strcmp(options.backing->ops.name, "guard") != 0; /* whose pages are around what it lends */
     core->gate_mark = core->with_plans || core->with_spans ? HEARTH__GATE_OTHER : 0;
     hearth__exec_run_init(&core->run);
     hearth__section_init(&core->section, hearth__exec_gate(core, hearth__thread_token()));
@@ -370,6 +371,8 @@ enum hearth_status hearth_exec_set_retention_cap(struct hearth_exec *arena, size
         return status;
     hearth__exec_set_cap(arena, bytes);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
+    if (arena->run.book != NULL && arena->run.book->slab.length > bytes)
+        (void)hearth__exec_run_trim(arena);
     hearth__exec_evict_to(arena, bytes, &after);
     hearth__exec_end(arena, &after);
     hearth__exec_assert(arena);

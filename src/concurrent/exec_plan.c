@@ -92,11 +92,8 @@ static struct hearth__book *borrow(struct hearth_exec *arena)
     struct hearth_service *service = arena->service;
     struct hearth__book *book =
         service == NULL ? NULL : hearth__books_take(&service->books, arena->run.home);
-    if (book != NULL) {
-        hearth__budget_refund(&service->budget, book->charge);
-        book->charge = 0;
+    if (book != NULL)
         return book;
-    }
     if (service != NULL && hearth__books_homes(&service->books) == HEARTH__BOOKS_MOST)
         return NULL;
     hearth__exec_leave(arena);
@@ -132,7 +129,7 @@ static bool has_slots(const struct hearth_exec *arena)
     return arena->slots.made + arena->run.book->place_count <= arena->slots.limit;
 }
 
-static void begin_run(struct hearth_exec *arena, size_t size)
+static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exec_after *after)
 {
     struct hearth__exec_run *run = &arena->run;
     run->mode = HEARTH__RUN_LISTS;
@@ -145,17 +142,25 @@ static void begin_run(struct hearth_exec *arena, size_t size)
     if (arena->fixed || !get_book(arena))
         return;
     struct hearth__book *book = run->book;
-    if (hearth__book_is_waiting(book) && !hearth__exec_slab(arena, false) && book->slab.length == 0)
+    if (book->recorded) {
+        hearth__exec_leave(arena);
+        hearth__book_record_end(book);
+        hearth__section_resume(&arena->section);
+    }
+    if (hearth__book_is_waiting(book) && !hearth__exec_slab(arena, false, after) &&
+        book->slab.length == 0)
         return;
     uint32_t number = hearth__book_next_number(book, hearth__exec_retained(arena) !=
                                                              arena->held && /* something is live */
                                                          hearth__book_live(book, NULL) != 0);
-    struct hearth__plan *plan =
-        number == 0 || !has_slots(arena) ? NULL : hearth__book_choose(book, run->key, size);
+    struct hearth__plan *plan = number == 0 || !has_slots(arena) || hearth__book_doubts(book)
+                                    ? NULL
+                                    : hearth__book_choose(book, run->key, size);
     if (plan != NULL) {
         run->step.number = number;
         run->plan = plan;
         run->mode = HEARTH__RUN_PLAN;
+        (void)hearth__fetch_add_relaxed(&book->uses, 1);
         run->slots_at = (uintptr_t)book->slots.segments;
         run->slot_count = (HEARTH__GRANULE_BYTES - HEARTH__HEADER_BYTES) / HEARTH__SLOT_BYTES;
         (void)hearth__book_follow(book, plan, 0, &run->step);
@@ -190,8 +195,14 @@ struct hearth_buf *hearth__exec_run_take(struct hearth_exec *arena, const struct
     struct hearth__exec_run *run = &arena->run;
     if (run->ending || want->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
         return NULL;
+    if (hearth__exec_run_is_over(arena)) {
+        /* Others returned the last of it, and it was taken in just now. */
+        hearth__exec_leave(arena);
+        hearth__exec_run_end(arena);
+        hearth__section_resume(&arena->section);
+    }
     if (run->mode == HEARTH__RUN_NONE)
-        begin_run(arena, want->size);
+        begin_run(arena, want->size, after);
     if (run->mode != HEARTH__RUN_PLAN)
         return NULL;
     struct hearth_buf *place = NULL;
@@ -203,7 +214,7 @@ struct hearth_buf *hearth__exec_run_take(struct hearth_exec *arena, const struct
     }
     if (answer == HEARTH__PLAN_UNKNOWN && run->misses == 0)
         place = change_plan(arena, want->size);
-    if (place != NULL || answer == HEARTH__PLAN_OUT)
+    if (place != NULL || answer == HEARTH__PLAN_OUT || answer == HEARTH__PLAN_CARRIED)
         return place;
     run->misses++;
     run->missed_bytes += want->size;
@@ -307,15 +318,22 @@ void hearth__exec_place_home(struct hearth_exec *arena, struct hearth_buf *place
     hearth__exec_keep(arena, slot, after);
 }
 
-/* Inside or visiting: whether an idle slab may be kept within the ceiling. */
-bool hearth__exec_charge_book(struct hearth_exec *arena, struct hearth__book *book)
+/* A slab is charged as a whole for as long as there is one, so that what is retained of it is within the ceiling. */
+bool hearth__exec_charge_book(struct hearth_exec *arena, struct hearth__book *book, size_t bytes)
 {
     struct hearth__budget *budget = arena->budget;
-    if (book->slab.length == 0 || !hearth__budget_bounded(budget))
+    if (bytes == 0 || book->charge != 0 || budget == NULL || !hearth__budget_bounded(budget))
         return true;
-    int64_t need = (int64_t)hearth__weight_of(1, book->slab.length);
+    int64_t need = (int64_t)hearth__weight_of(1, bytes);
     book->charge = hearth__budget_charge(budget, need, need);
     return book->charge != 0;
+}
+
+void hearth__exec_refund_book(struct hearth_exec *arena, struct hearth__book *book)
+{
+    if (book->charge != 0)
+        hearth__budget_refund(arena->budget, book->charge);
+    book->charge = 0;
 }
 
 /* Visiting: nobody may come to end the run. A run that goes on after this is served by the lists. */
@@ -328,11 +346,14 @@ void hearth__exec_run_abandon(struct hearth_exec *arena, const struct hearth__vi
         return;
     if (run->plan != NULL)
         hearth__plan_unblock(run->plan);
+    if (run->mode == HEARTH__RUN_RECORD)
+        book->recorded = true;
     follow_nothing(run);
     run->mode = HEARTH__RUN_NONE;
     run->book = NULL;
     hearth__exec_hold_book(arena, hearth__book_weight(book), 0, true);
-    if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book)) {
+    if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book, book->slab.length)) {
+        hearth__exec_refund_book(arena, book);
         struct hearth_segment slab = hearth__book_take_slab(book);
         if (slab.length != 0)
             (void)hearth__releases_add(visit->releases, arena->backing, &slab);
@@ -348,7 +369,8 @@ bool hearth__exec_run_is_over(const struct hearth_exec *arena)
         return false;
     switch (run->mode) {
     case HEARTH__RUN_NONE:
-        return run->book != NULL && arena->service != NULL;
+        return run->book != NULL &&
+               (arena->service != NULL || (run->book->planning != NULL && !run->requesting));
     case HEARTH__RUN_LISTS:
         return hearth__weight_count(out - run->out_weight) >= HEARTH__RUN_LEAST;
     default:

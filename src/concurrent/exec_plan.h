@@ -31,8 +31,9 @@ void hearth__exec_run_note(struct hearth_exec *arena, struct hearth_buf *buf, si
 void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, hearth__weight after,
                             bool shared);
 
-/* Inside, left meanwhile: a slab for all plans of the book, and places in it. `touch`: with pages. False: as before. */
-bool hearth__exec_slab(struct hearth_exec *arena, bool touch);
+/* Inside, left meanwhile: a slab for all plans of the book, and places in it; what the lists hold goes. `touch`: with
+ * pages. False: as before. */
+bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exec_after *after);
 
 /* Inside: the figures of a run, which is over. */
 void hearth__exec_run_conclude(struct hearth_exec *arena);
@@ -64,7 +65,9 @@ void hearth__exec_run_end(struct hearth_exec *arena);
 /* Visiting: as far as it goes without calling anybody. */
 void hearth__exec_run_abandon(struct hearth_exec *arena, const struct hearth__visit *visit);
 
-bool hearth__exec_charge_book(struct hearth_exec *arena, struct hearth__book *book);
+/* Inside or visiting: credit for a slab, and back. */
+bool hearth__exec_charge_book(struct hearth_exec *arena, struct hearth__book *book, size_t bytes);
+void hearth__exec_refund_book(struct hearth_exec *arena, struct hearth__book *book);
 
 /* Inside, left meanwhile: give an idle slab back. Returns bytes. */
 size_t hearth__exec_run_trim(struct hearth_exec *arena);
@@ -72,11 +75,13 @@ size_t hearth__exec_run_trim(struct hearth_exec *arena);
 /* Nobody else is there: the book with all that it has. */
 void hearth__exec_run_finish(struct hearth_exec *arena);
 
-/* What the retention cap bounds: a slab in use is not part of it. Inside. */
+/* What the retention cap bounds: a slab as a whole, whatever of it is live. Inside. */
 static inline size_t hearth__exec_kept(const struct hearth_exec *arena)
 {
-    return arena->with_plans ? hearth__weight_capacity((hearth__weight)arena->stored)
-                             : hearth__exec_warm(arena);
+    if (!arena->with_plans)
+        return hearth__exec_warm(arena);
+    size_t slab = arena->run.book == NULL ? 0 : arena->run.book->slab.length;
+    return hearth__weight_capacity((hearth__weight)arena->stored) + slab;
 }
 
 #endif

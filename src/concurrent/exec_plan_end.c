@@ -10,12 +10,6 @@
 
 #include <sys/mman.h>
 
-/* Units of the packer's work in one slice: below half a millisecond. */
-#define SLICE_WORK ((uint64_t)100000)
-
-/* Runs of up to so many requests are planned in as many slices as that takes. */
-#define AT_ONCE 2000u
-
 /* The slab's size is a multiple of this. */
 #define PAGE_BYTES ((size_t)4096)
 
@@ -42,6 +36,7 @@ static size_t drop_slab(struct hearth_exec *arena, struct hearth__book *book)
     hearth__exec_hold_book(arena, before, 0, false);
     hearth__cell_add(&arena->cells.pieces_out, UINT64_MAX); /* one of them was a call */
     arena->run.passed_on -= slab.length;
+    hearth__exec_refund_book(arena, book);
     hearth__exec_leave(arena);
     hearth__backing_release(arena->backing, &slab);
     hearth__section_resume(&arena->section);
@@ -55,6 +50,8 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
     struct hearth_segment slab;
     if (bytes > HEARTH__HELD_MAX - hearth__weight_capacity(arena->held))
         return false;
+    if (!hearth__exec_charge_book(arena, book, bytes))
+        return false;
     hearth__exec_leave(arena);
     bool made = hearth__backing_acquire(arena->backing, bytes, PAGE_BYTES, &slab) == HEARTH_OK;
     if (made) {
@@ -63,8 +60,10 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
             touch_pages(&slab);
     }
     hearth__section_resume(&arena->section);
-    if (!made)
+    if (!made) {
+        hearth__exec_refund_book(arena, book);
         return false;
+    }
     book->slab = slab;
     hearth__store_relaxed(&book->slab_bytes, slab.length);
     hearth__exec_hold_book(arena, 0, hearth__weight_of(0, slab.length), false);
@@ -74,12 +73,28 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
     return true;
 }
 
-bool hearth__exec_slab(struct hearth_exec *arena, bool touch)
+/* Inside: what the lists hold is what the plan is to replace. */
+static void clear_lists(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    struct hearth_buf *victim;
+    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX)) != NULL)
+        hearth__exec_chain_push(after, victim);
+}
+
+/* Whether a slab of so many bytes is within the bounds of what may be retained. */
+static bool is_allowed(const struct hearth_exec *arena, size_t bytes)
+{
+    return bytes != 0 && bytes <= hearth__load_relaxed(&arena->retention_cap) &&
+           (arena->budget == NULL || !hearth__budget_bounded(arena->budget) ||
+            bytes <= hearth__budget_ceiling(arena->budget));
+}
+
+bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exec_after *after)
 {
     struct hearth__exec_run *run = &arena->run;
     struct hearth__book *book = run->book;
     size_t need = (hearth__book_need(book) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-    if (need == 0 || need > hearth__load_relaxed(&arena->retention_cap))
+    if (!is_allowed(arena, need))
         return false;
     /* While a place's slot has other storage, its address leads to no slot, and must not get a second one. */
     hearth__weight in_place;
@@ -89,8 +104,12 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch)
     bool was_ending = run->ending;
     run->ending = true;
     bool made = true;
+    clear_lists(arena, after);
     if (book->slab.length < need) {
         (void)drop_slab(arena, book);
+        hearth__exec_leave(arena);
+        hearth__exec_release_chain(arena, after);
+        hearth__section_resume(&arena->section);
         made = make_slab(arena, need, touch);
     }
     if (made) {
@@ -104,40 +123,18 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch)
     return made;
 }
 
-/* Inside: what the lists hold is what the plan is to replace; but not what serves requests that are planned out. */
-static void clear_lists(struct hearth_exec *arena, struct hearth__exec_after *after)
-{
-    struct hearth_buf *victim;
-    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX)) != NULL)
-        hearth__exec_chain_push(after, victim);
-}
-
 /* Outside: at most one new plan, and what it needs. */
 static void plan_ahead(struct hearth_exec *arena)
 {
     struct hearth__book *book = arena->run.book;
-    hearth__book_drop_poor(book);
-    if (book->planning == NULL)
-        return;
-    bool at_once = hearth__planning_count(book->planning) <= AT_ONCE;
-    bool made;
-    do
-        made = hearth__book_plan_some(book, SLICE_WORK);
-    while (!made && at_once && book->planning != NULL);
-    if (!made)
+    if (arena->run.requesting || !hearth__book_work(book))
         return;
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     hearth__section_resume(&arena->section);
     hearth__store_relaxed(&arena->cells.plans_made, book->plans_made);
-    if (hearth__book_need(book) <= hearth__load_relaxed(&arena->retention_cap) &&
-        hearth__book_live(book, NULL) == 0) {
-        clear_lists(arena, &after);
-        hearth__exec_leave(arena);
-        hearth__exec_release_chain(arena, &after);
-        hearth__section_resume(&arena->section);
-        (void)hearth__exec_slab(arena, true);
-    }
+    (void)hearth__exec_slab(arena, true, &after);
     hearth__exec_leave(arena);
+    hearth__exec_release_chain(arena, &after);
 }
 
 /* Inside, left meanwhile: the book to where the next run finds it. */
@@ -154,7 +151,7 @@ static void give_book(struct hearth_exec *arena)
         (void)drop_slab(arena, book);
     if (arena->service == NULL)
         return;
-    if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book))
+    if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book, book->slab.length))
         (void)drop_slab(arena, book);
     run->book = NULL;
     hearth__exec_hold_book(arena, hearth__book_weight(book), 0, false);
@@ -165,14 +162,15 @@ void hearth__exec_run_end(struct hearth_exec *arena)
 {
     struct hearth__exec_run *run = &arena->run;
     hearth__section_resume(&arena->section);
-    bool recorded = run->mode == HEARTH__RUN_RECORD;
+    if (run->mode == HEARTH__RUN_RECORD)
+        run->book->recorded = true;
     run->ending = true;
     hearth__exec_run_conclude(arena);
     run->mode = HEARTH__RUN_NONE;
     if (run->book != NULL) {
         hearth__exec_leave(arena);
-        if (recorded)
-            hearth__book_record_end(run->book);
+        if (run->requesting && run->book->recorded)
+            hearth__book_record_end(run->book); /* which takes no time that matters */
         plan_ahead(arena);
         hearth__section_resume(&arena->section);
         give_book(arena);
@@ -215,6 +213,10 @@ static enum hearth_status tell(struct hearth_exec *arena, const char *call, bool
     if (status != HEARTH_OK)
         return status;
     struct hearth__exec_run *run = &arena->run;
+    if (begins && hearth__exec_closed(arena)) {
+        hearth__exec_end(arena, &after);
+        return HEARTH_CLOSED;
+    }
     bool mine = arena->with_plans && !run->ending;
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     if (mine && run->mode != HEARTH__RUN_NONE) {

@@ -55,6 +55,7 @@ static void exchange(struct hearth_exec *arena, struct hearth_buf *buf, struct h
                old < size ? old : size);
     hearth__exec_scrub(arena, buf);
     hearth__cell_add(&cells->out_weight, hearth__load_relaxed(&spare->weight));
+    arena->run.unplanned++; /* no request */
     hearth__exec_cell_add(&cells->in_weight, hearth__load_relaxed(&buf->weight), arena->visited);
     if (hearth__is_in_place(buf))
         hearth__exec_place_move(arena, buf, spare);

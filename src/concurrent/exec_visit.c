@@ -165,8 +165,9 @@ static size_t unlink_one(struct hearth_exec *arena, struct hearth_buf *buf,
 /* The owner may be lending beside the visit, from storage that is not counted as held yet. */
 static bool is_above(const struct hearth_exec *arena, size_t cap)
 {
-    hearth__weight kept =
-        arena->with_plans ? (hearth__weight)arena->stored : hearth__exec_retained(arena);
+    if (arena->with_plans)
+        return hearth__exec_kept(arena) > cap;
+    hearth__weight kept = hearth__exec_retained(arena);
     return cap != HEARTH_UNBOUNDED && (int64_t)(kept - hearth__weight_of(0, cap / 64 * 64)) > 0;
 }
 

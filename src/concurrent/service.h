@@ -66,6 +66,8 @@ struct hearth_service {
     struct hearth__books_age {
         uint64_t uses; /* when it was looked at last */
         uint64_t since_ms;
+        uint64_t run_uses; /* the same, by runs */
+        uint64_t since_run;
     } books_age[HEARTH__BOOKS_MOST];
 
     /* The maintenance thread: service_tick.c. */
@@ -162,6 +164,12 @@ void hearth__service_pass(struct hearth_service *service, struct hearth__pass *p
 /* With the pass lock held: slabs that nobody uses, service_books.c. */
 void hearth__service_pass_books(struct hearth_service *service, struct hearth__pass *pass,
                                 uint64_t now_ms);
+
+/* With the pass lock held: go on planning what runs left, where nobody runs. */
+void hearth__service_plan_books(struct hearth_service *service);
+
+/* With the pass lock held: slabs that no run used for so many. */
+void hearth__service_age_books(struct hearth_service *service, uint64_t runs, uint32_t age_runs);
 
 /* With the pass lock held: what the ceiling does not cover. */
 void hearth__service_charge_books(struct hearth_service *service);

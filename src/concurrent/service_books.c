@@ -62,6 +62,42 @@ void hearth__service_pass_books(struct hearth_service *service, struct hearth__p
     }
 }
 
+void hearth__service_plan_books(struct hearth_service *service)
+{
+    for (uint32_t home = 0; home < hearth__books_homes(&service->books); home++) {
+        struct hearth__book *book = hearth__books_look(&service->books, home);
+        if (book == NULL || hearth__load_relaxed(&book->pending) == 0)
+            continue;
+        book = hearth__books_take_at(&service->books, home);
+        if (book == NULL)
+            continue;
+        (void)hearth__book_work(book);
+        hearth__books_put(&service->books, book);
+    }
+}
+
+void hearth__service_age_books(struct hearth_service *service, uint64_t runs, uint32_t age_runs)
+{
+    for (uint32_t home = 0; home < hearth__books_homes(&service->books); home++) {
+        struct hearth__book *book = hearth__books_look(&service->books, home);
+        if (book == NULL || hearth__load_relaxed(&book->slab_bytes) == 0)
+            continue;
+        struct hearth__books_age *age = &service->books_age[home];
+        uint64_t uses = hearth__load_relaxed(&book->uses);
+        if (age->run_uses != uses || age->since_run == 0) {
+            age->run_uses = uses;
+            age->since_run = runs;
+        }
+        if (runs - age->since_run < age_runs)
+            continue;
+        book = hearth__books_take_at(&service->books, home);
+        if (book == NULL)
+            continue;
+        (void)give_slab_back(service, book);
+        hearth__books_put(&service->books, book);
+    }
+}
+
 void hearth__service_charge_books(struct hearth_service *service)
 {
     struct hearth__budget *budget = &service->budget;

@@ -2,6 +2,9 @@
 /* Service: many buffers at once. */
 #include "concurrent/service.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/misuse.h"
 #include "core/request.h"
 
@@ -158,28 +161,84 @@ static enum hearth_status look_at(const struct hearth_service *service,
     return queued ? HEARTH_STALE : HEARTH_OK;
 }
 
+/* Buffers met so far, by number. Small calls need no memory for it; where there is none, it takes longer. */
+#define MET_SMALL 512u
+
+struct met {
+    uint32_t *table;
+    size_t mask;
+    uint32_t small[MET_SMALL];
+};
+
+static void met_init(struct met *met, size_t count)
+{
+    size_t size = MET_SMALL;
+    met->table = met->small;
+    while (size / 2 < count && size < SIZE_MAX / 8)
+        size *= 2;
+    if (size > MET_SMALL)
+        met->table = malloc(size * sizeof *met->table);
+    met->mask = size - 1;
+    if (met->table != NULL)
+        memset(met->table, 0, size * sizeof *met->table);
+}
+
+static void met_end(struct met *met)
+{
+    if (met->table != met->small)
+        free(met->table);
+}
+
+/* Whether bufs[i] is one of those before it. */
+static bool was_met(struct met *met, struct hearth_buf *const *bufs, size_t i)
+{
+    uint32_t number = bufs[i]->index; /* never 0 */
+    if (met->table == NULL) {
+        size_t k = 0;
+        while (bufs[k] != bufs[i])
+            k++;
+        return k != i;
+    }
+    size_t at = number * (size_t)2654435761u & met->mask;
+    while (met->table[at] != 0 && met->table[at] != number)
+        at = (at + 1) & met->mask;
+    bool found = met->table[at] == number;
+    met->table[at] = number;
+    return found;
+}
+
+/* The first entry that cannot be returned, or `count`. */
+static size_t first_bad(const struct hearth_service *service, struct hearth_buf *const *bufs,
+                        size_t count, enum hearth_status *status)
+{
+    struct met met;
+    size_t i = 0;
+    met_init(&met, count);
+    for (; i < count; i++) {
+        *status = look_at(service, bufs[i]);
+        if (*status == HEARTH_OK && was_met(&met, bufs, i))
+            *status = HEARTH_STALE;
+        if (*status != HEARTH_OK)
+            break;
+    }
+    met_end(&met);
+    return i;
+}
+
 enum hearth_status hearth_service_free_bulk(struct hearth_service *service,
                                             struct hearth_buf *const *bufs, size_t count,
                                             size_t *bad)
 {
     static const char call[] = "hearth_service_free_bulk";
-    static _Atomic(uint64_t) last_mark;
     if (service == NULL || (bufs == NULL && count != 0))
         return hearth__misuse(HEARTH_INVALID, call, NULL, bufs);
-    /* A live buffer's stamp is not used, so it can say that the buffer was met before in this call. */
-    uint64_t mark = UINT64_MAX - hearth__fetch_add_relaxed(&last_mark, 1);
-    for (size_t i = 0; i < count; i++) {
-        enum hearth_status status = look_at(service, bufs[i]);
-        if (status == HEARTH_OK && hearth__load_relaxed(&bufs[i]->stamp) == mark)
-            status = HEARTH_STALE;
-        if (status != HEARTH_OK) {
-            if (bad != NULL)
-                *bad = i;
-            return hearth__misuse(status, call, NULL, bufs[i]);
-        }
-        hearth__store_relaxed(&bufs[i]->stamp, mark);
-    }
     enum hearth_status first = HEARTH_OK;
+    size_t wrong = first_bad(service, bufs, count, &first);
+    if (wrong != count) {
+        if (bad != NULL)
+            *bad = wrong;
+        return hearth__misuse(first, call, NULL, bufs[wrong]);
+    }
     for (size_t i = 0; i < count; i++) {
         enum hearth_status status = hearth_free(hearth_buf_owner(bufs[i]), bufs[i]);
         if (status != HEARTH_OK && first == HEARTH_OK) {

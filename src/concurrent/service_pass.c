@@ -430,6 +430,8 @@ void hearth__service_pass(struct hearth_service *service, struct hearth__pass *p
         pass_exec(service, &look, pass);
     if ((pass->domains & HEARTH_DOMAIN_EXEC) != 0) {
         hearth__service_pass_books(service, pass, look.now_ms);
+        if (pass->age_ms != 0 || pass->goal == SIZE_MAX)
+            hearth__service_plan_books(service);
         if (!hearth__service_run_releases(service, pass->deadline_ns))
             pass->more = true;
     }

@@ -130,6 +130,8 @@ static void end_run_io(struct hearth_service *service)
     if (age_runs == HEARTH_AGE_NEVER || (step > 1 && runs % step != 0) ||
         !hearth__service_try_lock(service))
         return;
+    hearth__service_plan_books(service);
+    hearth__service_age_books(service, runs, age_runs);
     hearth__ages_note(&io->run_ages, runs, hearth__load_relaxed(&io->clock) + 1, age_runs);
     struct hearth__io_sweep sweep = {
         .before = hearth__ages_before(&io->run_ages, runs, age_runs),

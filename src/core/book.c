@@ -14,8 +14,9 @@
 /* Runs that are not recorded in between at most. */
 #define REST_MOST 1024u
 
-/* Runs in a row below nine tenths after which a plan is dropped. */
-#define POOR_MOST 2u
+/* Runs below nine tenths after which the next ones are recorded: so many, as they may be of two kinds. */
+#define DOUBT_MOST 2u
+#define DOUBT_RUNS 2u
 
 struct hearth__book *hearth__book_create(void)
 {
@@ -133,9 +134,34 @@ static void rest(struct hearth__book *book, uint32_t times)
     book->rest = times < 10 ? 1u << times : REST_MOST;
 }
 
+static bool is_of_plan(const struct hearth__plan *plan, uint64_t key, const size_t *sizes,
+                       uint32_t count)
+{
+    return plan->key == key && plan->count == count &&
+           memcmp(plan->sizes, sizes, count * sizeof *sizes) == 0;
+}
+
+/* Whether there is a plan for such a run, and the last run that followed it went well. */
+static bool is_planned_well(const struct hearth__book *book,
+                            const struct hearth__run_record *record)
+{
+    for (uint32_t i = 0; i < book->plan_count; i++) {
+        const struct hearth__plan *plan = book->plans[i];
+        uint32_t k = 0;
+        if (plan->poor || plan->key != record->key || plan->count != record->count)
+            continue;
+        while (k < record->count && plan->sizes[k] == record->requests[k].size)
+            k++;
+        if (k == record->count)
+            return true;
+    }
+    return false;
+}
+
 void hearth__book_record_end(struct hearth__book *book)
 {
     struct hearth__run_record *record = book->record;
+    book->recorded = false;
     if (record->count < HEARTH__RUN_LEAST) {
         if (++book->tiny % TINY == 0)
             rest(book, UINT32_MAX);
@@ -146,6 +172,10 @@ void hearth__book_record_end(struct hearth__book *book)
         if (!hearth__run_record_equal(book->past[i], record))
             continue;
         book->fruitless = 0;
+        if (is_planned_well(book, record)) {
+            forget_past(book, i);
+            return;
+        }
         hearth__run_record_unite(book->past[i], record);
         if (book->planning != NULL)
             return; /* one at a time: the next run like this comes here again */
@@ -171,24 +201,27 @@ void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, 
                           uint64_t bytes)
 {
     hearth__plan_unblock(plan);
-    if (served >= bytes - bytes / 10) {
-        plan->poor = 0;
-        if (book->dropped != 0 && book->clock % 16 == 0)
-            book->dropped--;
-        return;
-    }
-    plan->poor++;
+    plan->poor = served < bytes - bytes / 10;
+    book->doubt += plan->poor;
 }
 
-void hearth__book_drop_poor(struct hearth__book *book)
+bool hearth__book_doubts(struct hearth__book *book)
 {
-    for (uint32_t i = book->plan_count; i-- > 0;) {
-        if (book->plans[i]->poor < POOR_MOST)
-            continue;
-        drop_plan(book, i);
-        if (++book->dropped > 3)
-            rest(book, book->dropped - 3);
+    if (book->trust != 0) {
+        book->trust--;
+        return false;
     }
+    if (book->doubting == 0 && book->doubt >= DOUBT_MOST)
+        book->doubting = DOUBT_RUNS;
+    if (book->doubting == 0)
+        return false;
+    if (--book->doubting == 0) {
+        book->doubt = 0;
+        book->trust = book->doubts < 10 ? 1u << book->doubts : REST_MOST;
+        book->doubts++;
+    }
+    book->rest = 0;
+    return true;
 }
 
 bool hearth__book_plan_some(struct hearth__book *book, uint64_t work)
@@ -203,12 +236,32 @@ bool hearth__book_plan_some(struct hearth__book *book, uint64_t work)
     for (uint32_t i = 1; i < book->plan_count; i++)
         if (book->plans[i]->used < book->plans[oldest]->used)
             oldest = i;
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        if (is_of_plan(book->plans[i], plan->key, plan->sizes, plan->count)) {
+            drop_plan(book, i);
+            break;
+        }
+    book->doubts = 0;
     if (book->plan_count == HEARTH__BOOK_PLANS)
         drop_plan(book, oldest);
     plan->used = ++book->clock;
     book->plans[book->plan_count++] = plan;
     book->plans_made++;
     return true;
+}
+
+bool hearth__book_work(struct hearth__book *book)
+{
+    if (book->recorded)
+        hearth__book_record_end(book);
+    if (book->planning == NULL)
+        return false;
+    bool at_once = hearth__planning_count(book->planning) <= HEARTH__BOOK_AT_ONCE;
+    bool made;
+    do
+        made = hearth__book_plan_some(book, HEARTH__BOOK_SLICE);
+    while (!made && at_once && book->planning != NULL);
+    return made;
 }
 
 bool hearth__book_is_waiting(const struct hearth__book *book)

@@ -29,10 +29,14 @@ struct hearth__book {
     struct hearth__run_record *past[HEARTH__BOOK_PAST]; /* the most recent first */
     uint32_t past_count;
     struct hearth__run_record *record; /* of the present run; room for HEARTH__RUN_MOST */
+    bool recorded;                     /* it is over, and was not compared yet */
     uint32_t tiny;                     /* runs in a row that were too short */
     uint32_t fruitless;                /* recorded runs in a row that were like none before */
-    uint32_t dropped;                  /* plans that did not hold */
     uint32_t rest;                     /* runs that are not recorded */
+    uint32_t doubt;                    /* runs that did not go as planned */
+    uint32_t doubting;                 /* runs to be recorded although there is a plan */
+    uint32_t doubts;                   /* times that this was in vain */
+    uint32_t trust;                    /* runs until it is tried again */
     uint64_t plans_made;
 
     struct hearth_segment slab; /* length 0: none */
@@ -42,6 +46,7 @@ struct hearth__book {
     int64_t charge; /* to the budget, while idle */
     _Atomic(uint64_t) uses;
     _Atomic(size_t) slab_bytes;
+    _Atomic(uint32_t) pending; /* there is something to compare or to plan */
 };
 
 /* NULL: no memory. */
@@ -49,6 +54,9 @@ struct hearth__book *hearth__book_create(void);
 
 /* The slab was taken off, and no place is live. */
 void hearth__book_free(struct hearth__book *book);
+
+/* Before a run: whether it is to be recorded, although a plan may fit. */
+bool hearth__book_doubts(struct hearth__book *book);
 
 /* The plan for a run that begins like this, or NULL. */
 struct hearth__plan *hearth__book_choose(struct hearth__book *book, uint64_t key, size_t size);
@@ -64,6 +72,15 @@ size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan,
 
 /* The next run's number, or 0 when they are used up for as long as places are live. */
 uint32_t hearth__book_next_number(struct hearth__book *book, bool any_live);
+
+/* Requests of runs that are planned at once; larger ones are planned in slices. */
+#define HEARTH__BOOK_AT_ONCE 2000u
+
+/* Units of the packer's work in one slice: below half a millisecond. */
+#define HEARTH__BOOK_SLICE ((uint64_t)100000)
+
+/* Compare what was recorded, and plan: a small run at once, a slice of a large one. True if a plan came of it. */
+bool hearth__book_work(struct hearth__book *book);
 
 /* Recording. begin() answers whether the run is to be recorded. */
 bool hearth__book_record_begin(struct hearth__book *book, uint64_t key);
@@ -82,9 +99,6 @@ void hearth__book_record_end(struct hearth__book *book);
 /* A run that followed a plan is over: `served` bytes of `bytes` asked for. Calls nobody. */
 void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, uint64_t served,
                           uint64_t bytes);
-
-/* Drop plans that did not hold. */
-void hearth__book_drop_poor(struct hearth__book *book);
 
 /* Go on planning for about `work` units. True if a plan came of it. */
 bool hearth__book_plan_some(struct hearth__book *book, uint64_t work);

@@ -141,6 +141,17 @@ static bool is_smaller(const struct hearth__plan *plan, uint32_t i, size_t size)
     return size <= room && size > room / 2;
 }
 
+/* Whether an entry nearby asks for exactly this, and may still be served. */
+static bool is_near(const struct hearth__plan *plan, const struct hearth__plan_run *run,
+                    uint32_t at, size_t size)
+{
+    for (uint32_t i = at > WINDOW ? at - WINDOW : 0; i <= at + WINDOW && i < plan->count; i++)
+        if (plan->sizes[i] == size && run->entries[i].size == size && !is_over(run, i) &&
+            !is_live(run, i))
+            return true;
+    return false;
+}
+
 /* The first entry from the cursor on that was neither served nor given up. */
 static uint32_t next_fresh(const struct hearth__plan *plan, const struct hearth__plan_run *run)
 {
@@ -158,16 +169,18 @@ static enum hearth__plan_answer seek(struct hearth__plan *plan, struct hearth__p
     if (at < plan->count && plan->sizes[at] == size) {
         if (serve_exact(plan, run, at, size, place))
             return HEARTH__PLAN_SERVED;
-        bool out = plan->units[at] == 0;
-        if (out || !again)
+        bool off = run->entries[at].size == HEARTH__PLAN_OFF;
+        if (off || !again)
             run->cursor++;
-        return out ? HEARTH__PLAN_OUT : HEARTH__PLAN_BLOCKED;
+        if (!off)
+            return HEARTH__PLAN_BLOCKED;
+        return plan->units[at] == 0 ? HEARTH__PLAN_OUT : HEARTH__PLAN_CARRIED;
     }
     if (serve_near(plan, run, at, size, place))
         return HEARTH__PLAN_SERVED;
     if (at == plan->count)
         return HEARTH__PLAN_UNKNOWN;
-    if (is_smaller(plan, at, size) && serve(run, at, place)) {
+    if (is_smaller(plan, at, size) && !is_near(plan, run, at, size) && serve(run, at, place)) {
         run->cursor++;
         return HEARTH__PLAN_SERVED;
     }

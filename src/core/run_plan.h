@@ -69,17 +69,17 @@ struct hearth__plan {
     uint64_t key;
     uint32_t count;
     uint32_t edge_count;
-    uint32_t off_count; /* requests that are planned out */
-    uint64_t used;      /* when it was chosen last; the book's clock */
-    uint32_t poor;      /* runs in a row of which less than nine tenths were served */
-    bool placed;        /* the entries' places are set */
-    uint32_t blocked;   /* entries that are off for this run */
-    size_t bytes;       /* of the slab that it takes */
-    size_t bound;       /* most bytes alive at a time */
-    size_t *sizes;      /* as asked for, also of what is off */
-    uint32_t *offsets;  /* in units of 64 bytes; UINT32_MAX: planned out */
-    uint32_t *units;    /* room at the offset; 0: planned out */
-    uint32_t *edges;    /* predecessors */
+    uint32_t off_count;                 /* requests that are planned out */
+    uint64_t used;                      /* when it was chosen last; the book's clock */
+    bool poor;                          /* of the last run less than nine tenths were served */
+    bool placed;                        /* the entries' places are set */
+    uint32_t blocked;                   /* entries that are off for this run */
+    size_t bytes;                       /* of the slab that it takes */
+    size_t bound;                       /* most bytes alive at a time */
+    size_t *sizes;                      /* as asked for, also of what is off */
+    uint32_t *offsets;                  /* in units of 64 bytes; UINT32_MAX: planned out */
+    uint32_t *units;                    /* room at the offset; 0: planned out */
+    uint32_t *edges;                    /* predecessors */
     struct hearth__plan_entry *entries; /* two more than `count`, which are off */
 };
 
@@ -162,6 +162,7 @@ enum hearth__plan_answer {
     HEARTH__PLAN_SERVED,
     HEARTH__PLAN_OUT,     /* planned out */
     HEARTH__PLAN_BLOCKED, /* what had the place is not back yet */
+    HEARTH__PLAN_CARRIED, /* a buffer of an earlier run has the place */
     HEARTH__PLAN_UNKNOWN, /* not expected here */
 };
 
