@@ -74,6 +74,7 @@ struct hearth__exec_run {
     uintptr_t slots_at;           /* the book's last segment of slots, while a plan is followed */
     uintptr_t slot_count;         /* in it; else 0 */
     uint8_t mode;                 /* enum hearth__run_mode */
+    bool in_step;                 /* all requests so far were as planned */
     bool asked;                   /* begun by the user, who says when it ends */
     bool ending;                  /* the owner is ending it, outside of the section */
     bool requesting;              /* the operation is a request: nothing is planned in it */
@@ -671,6 +672,7 @@ struct hearth__exec_reading {
     hearth__weight out_weight, in_weight;
     uint64_t out_size, in_size, gives, moves;
     uint64_t peak, misses, remote_frees;
+    uint64_t pieces_in, pieces_out;
     uint64_t obtained_count, obtained_bytes, given_count, given_bytes;
     uint64_t cuts, merges;
     struct hearth__queued pending;

@@ -39,15 +39,16 @@ static enum hearth_status obtain_within(struct hearth_exec *arena, const struct 
     enum hearth_status status = drain_and_obtain(arena, want, after, buf);
     struct hearth__want exact = *want;
     exact.last_class = exact.size_class;
-    if (status == HEARTH_OK && hearth__is_place(*buf)) {
-        /* Rounded less. */
+    if (status == HEARTH_OK && hearth__buf_capacity(*buf) < want->bytes) {
+        /* A place is rounded less. */
         after->room += want->bytes - hearth__buf_capacity(*buf);
         return HEARTH_OK;
     }
     for (unsigned i = 0; status == HEARTH_OK; i++) {
         if (hearth__exec_room_take(arena, hearth__buf_capacity(*buf) - want->bytes))
             return HEARTH_OK;
-        hearth__exec_store_give(arena, *buf, false);
+        if (!hearth__is_place(*buf))
+            hearth__exec_store_give(arena, *buf, false);
         *buf = NULL;
         status = i == 0 ? hearth__exec_obtain(arena, &exact, buf) : HEARTH_NO_MEMORY;
     }

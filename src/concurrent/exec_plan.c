@@ -62,6 +62,12 @@ static void follow_nothing(struct hearth__exec_run *run)
     };
 }
 
+static void count_pieces(hearth__cell *count, hearth__cell *pieces, size_t more, bool shared)
+{
+    hearth__exec_cell_add(count, more, shared);
+    hearth__exec_cell_add(pieces, more, shared);
+}
+
 void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, hearth__weight after,
                             bool shared)
 {
@@ -70,13 +76,10 @@ void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, he
     size_t count_after = hearth__weight_count(after);
     size_t bytes_before = hearth__weight_capacity(before);
     size_t bytes_after = hearth__weight_capacity(after);
-    if (count_after > count_before) {
-        hearth__exec_cell_add(&cells->obtained_count, count_after - count_before, shared);
-        hearth__exec_cell_add(&cells->pieces_in, count_after - count_before, shared);
-    } else {
-        hearth__exec_cell_add(&cells->given_count, count_before - count_after, shared);
-        hearth__exec_cell_add(&cells->pieces_out, count_before - count_after, shared);
-    }
+    if (count_after > count_before)
+        count_pieces(&cells->obtained_count, &cells->pieces_in, count_after - count_before, shared);
+    else
+        count_pieces(&cells->given_count, &cells->pieces_out, count_before - count_after, shared);
     if (bytes_after > bytes_before)
         hearth__exec_cell_add(&cells->obtained_bytes, bytes_after - bytes_before, shared);
     else
@@ -84,6 +87,15 @@ void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, he
     if (bytes_after < bytes_before)
         arena->run.passed_on += bytes_before - bytes_after;
     arena->held += after - before;
+}
+
+void hearth__exec_count_calls(struct hearth_exec *arena, bool acquired, bool shared)
+{
+    struct hearth__exec_cells *cells = &arena->cells;
+    /* A call, which brought no piece by itself. */
+    hearth__exec_cell_add(&cells->obtained_count, 1, shared);
+    hearth__exec_cell_add(acquired ? &cells->pieces_out : &cells->pieces_in, 1, shared);
+    hearth__exec_cell_add(&cells->given_count, 1, shared);
 }
 
 /* An idle book of the service's, or a new one. Inside, left meanwhile. */
@@ -159,6 +171,7 @@ static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exe
     if (plan != NULL) {
         run->step.number = number;
         run->plan = plan;
+        run->in_step = true;
         run->mode = HEARTH__RUN_PLAN;
         (void)hearth__fetch_add_relaxed(&book->uses, 1);
         run->slots_at = (uintptr_t)book->slots.segments;
@@ -170,13 +183,19 @@ static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exe
     }
 }
 
+/* Whether the request is the one that the plan expects next, wherever it is served. */
+static bool is_next(const struct hearth__exec_run *run, size_t size)
+{
+    size_t at = (size_t)(run->step.cursor - run->step.entries);
+    return at < run->plan->count && run->plan->sizes[at] == size;
+}
+
 /* Another plan agrees with the run so far, and goes on like it. */
 static struct hearth_buf *change_plan(struct hearth_exec *arena, size_t size)
 {
     struct hearth__exec_run *run = &arena->run;
     struct hearth_buf *place = NULL;
-    hearth__weight out = hearth__load_relaxed(&arena->cells.out_weight) - run->out_weight;
-    uint32_t at = (uint32_t)hearth__weight_count(out);
+    uint32_t at = (uint32_t)(run->step.cursor - run->step.entries);
     struct hearth__plan *other = hearth__book_other(run->book, run->plan, at, size);
     uint32_t number = other == NULL ? 0 : hearth__book_next_number(run->book, true);
     if (number == 0)
@@ -206,14 +225,18 @@ struct hearth_buf *hearth__exec_run_take(struct hearth_exec *arena, const struct
     if (run->mode != HEARTH__RUN_PLAN)
         return NULL;
     struct hearth_buf *place = NULL;
+    if (run->in_step && !is_next(run, want->size)) {
+        place = change_plan(arena, want->size);
+        run->in_step = place != NULL;
+        if (place != NULL)
+            return place;
+    }
     enum hearth__plan_answer answer =
         hearth__plan_seek(run->plan, &run->step, want->size, true, &place);
     if (answer == HEARTH__PLAN_BLOCKED) {
         (void)hearth__exec_drain(arena, SIZE_MAX, after);
         answer = hearth__plan_seek(run->plan, &run->step, want->size, false, &place);
     }
-    if (answer == HEARTH__PLAN_UNKNOWN && run->misses == 0)
-        place = change_plan(arena, want->size);
     if (place != NULL || answer == HEARTH__PLAN_OUT || answer == HEARTH__PLAN_CARRIED)
         return place;
     run->misses++;
@@ -355,8 +378,10 @@ void hearth__exec_run_abandon(struct hearth_exec *arena, const struct hearth__vi
     if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book, book->slab.length)) {
         hearth__exec_refund_book(arena, book);
         struct hearth_segment slab = hearth__book_take_slab(book);
-        if (slab.length != 0)
+        if (slab.length != 0) {
+            hearth__exec_count_calls(arena, false, true);
             (void)hearth__releases_add(visit->releases, arena->backing, &slab);
+        }
     }
     hearth__books_put(&arena->service->books, book);
 }

@@ -31,6 +31,9 @@ void hearth__exec_run_note(struct hearth_exec *arena, struct hearth_buf *buf, si
 void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, hearth__weight after,
                             bool shared);
 
+/* Inside or visiting: a slab was obtained or given back. */
+void hearth__exec_count_calls(struct hearth_exec *arena, bool acquired, bool shared);
+
 /* Inside, left meanwhile: a slab for all plans of the book, and places in it; what the lists hold goes. `touch`: with
  * pages. False: as before. */
 bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exec_after *after);

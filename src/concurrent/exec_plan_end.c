@@ -34,7 +34,7 @@ static size_t drop_slab(struct hearth_exec *arena, struct hearth__book *book)
     hearth__weight before = hearth__book_weight(book);
     struct hearth_segment slab = hearth__book_take_slab(book);
     hearth__exec_hold_book(arena, before, 0, false);
-    hearth__cell_add(&arena->cells.pieces_out, UINT64_MAX); /* one of them was a call */
+    hearth__exec_count_calls(arena, false, false);
     arena->run.passed_on -= slab.length;
     hearth__exec_refund_book(arena, book);
     hearth__exec_leave(arena);
@@ -67,9 +67,7 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
     book->slab = slab;
     hearth__store_relaxed(&book->slab_bytes, slab.length);
     hearth__exec_hold_book(arena, 0, hearth__weight_of(0, slab.length), false);
-    hearth__cell_add(&arena->cells.obtained_count, 1);
-    hearth__cell_add(&arena->cells.given_count, 1);
-    hearth__cell_add(&arena->cells.pieces_out, 1);
+    hearth__exec_count_calls(arena, true, false);
     return true;
 }
 

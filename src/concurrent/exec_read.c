@@ -46,6 +46,9 @@ static struct hearth__exec_reading read_once(const struct hearth_exec *arena)
     const struct hearth__exec_cells *cells = &arena->cells;
     struct hearth__exec_reading now;
     /* EDGE exec.cells, observe: an "out" is at least as new as the "in" read before it. */
+    /* What was no call of the backing comes after what was counted: too few at worst. */
+    now.pieces_in = hearth__load_acquire(&cells->pieces_in);
+    now.pieces_out = hearth__load_acquire(&cells->pieces_out);
     now.given_count = hearth__load_acquire(&cells->given_count);
     now.merges = hearth__load_acquire(&cells->merges);
     now.given_bytes = hearth__load_acquire(&cells->given_bytes);
@@ -82,7 +85,7 @@ struct hearth__exec_reading hearth__exec_read(const struct hearth_exec *arena)
 bool hearth__exec_reading_equal(const struct hearth__exec_reading *a,
                                 const struct hearth__exec_reading *b)
 {
-    static_assert(sizeof *a == 15 * sizeof(uint64_t) + sizeof a->pending, "no padding");
+    static_assert(sizeof *a == 17 * sizeof(uint64_t) + sizeof a->pending, "no padding");
     return memcmp(a, b, sizeof *a) == 0;
 }
 

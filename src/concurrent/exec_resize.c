@@ -175,12 +175,13 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     uint64_t word = hearth__load_acquire(&buf->state);
-    enum hearth_status status = hearth__exec_begin(arena, "hearth_io_take");
+    /* A place's slot is a visitor's business, too. */
+    enum hearth_status status = hearth__is_place(buf)
+                                    ? hearth__exec_begin_alone(arena, "hearth_io_take")
+                                    : hearth__exec_begin(arena, "hearth_io_take");
     if (status != HEARTH_OK)
         return status;
-    if (arena->visited && hearth__is_place(buf)) {
-        status = HEARTH_BUSY; /* its slot is the visitor's business, too */
-    } else if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
+    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
         *size = hearth__load_relaxed(&buf->size);
         if (arena->with_plans)
             hearth__exec_run_taken(arena, buf);

@@ -116,7 +116,8 @@ static bool take_in_exchange(struct hearth__io_access *access, struct hearth_exe
 {
     struct hearth_io *arena = access->arena;
     struct hearth__exchange exchange = {.same_budget = from->budget == arena->budget};
-    exchange.slot = hearth__io_take_class(access, buf->size_class, buf->alignment_log,
+    exchange.slot = hearth__io_take_class(access, buf->size_class,
+                                          buf->alignment_log & HEARTH__ALIGNMENT_LOG_MASK,
                                           (uint64_t)HEARTH__RETURNING << HEARTH__COUNT_BITS);
     if (exchange.slot == NULL)
         return false;
@@ -165,7 +166,8 @@ static enum hearth_status take_into(struct hearth__io_access *access, struct hea
     size_t capacity = hearth__buf_capacity(buf);
     /* Within one service it is live before and after. */
     bool same = from->budget == access->arena->budget;
-    if (!access->closed && buf->alignment_log > HEARTH__ALIGNMENT_LOG_MIN)
+    if (!access->closed &&
+        (buf->alignment_log & HEARTH__ALIGNMENT_LOG_MASK) > HEARTH__ALIGNMENT_LOG_MIN)
         status = hearth__io_prepare_aligned(access); /* where it will come home to */
     if (access->closed || status != HEARTH_OK)
         return access->closed ? HEARTH_CLOSED : status;
@@ -216,7 +218,8 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     if (status != HEARTH_OK)
         return status;
-    bool wanted = hearth__exec_has_place(from, hearth__buf_capacity(buf), buf->alignment_log);
+    bool wanted = !hearth__is_place(buf) &&
+                  hearth__exec_has_place(from, hearth__buf_capacity(buf), buf->alignment_log);
     hearth__exec_end(from, &after);
     if (!hearth_io_can_take(arena, from))
         return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);

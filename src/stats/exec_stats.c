@@ -28,8 +28,8 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->remote_frees = now->remote_frees + now->pending.count;
     stats->misses = now->misses;
     stats->hits = stats->allocs > stats->misses ? stats->allocs - stats->misses : 0;
-    stats->backing_acquires = now->obtained_count - hearth__load_relaxed(&cells->pieces_in);
-    stats->backing_releases = now->given_count - hearth__load_relaxed(&cells->pieces_out);
+    stats->backing_acquires = now->obtained_count - now->pieces_in;
+    stats->backing_releases = now->given_count - now->pieces_out;
     stats->evictions = hearth__load_relaxed(&cells->evictions);
     stats->bypasses = hearth__load_relaxed(&cells->bypasses);
     stats->trims = hearth__load_relaxed(&cells->trims);
