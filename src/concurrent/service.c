@@ -119,6 +119,8 @@ static void init(struct hearth_service *service, const struct hearth_service_opt
     service->purge_rate = PURGE_RATE;
     hearth__releases_init(&service->releases);
     hearth__books_init(&service->books);
+    service->books_backing = service->exec_backing;
+    hearth_backing_ref(service->books_backing);
     memset(service->books_age, 0, sizeof service->books_age);
     hearth__store_relaxed(&service->thread, HEARTH__THREAD_NONE);
     init_locks(service);
@@ -152,6 +154,7 @@ static enum hearth_status make(const struct hearth_service_options *options, uin
     struct hearth_service *service = hearth__segment_core(segment);
     service->exec_backing = NULL;
     service->io_backing = NULL;
+    service->books_backing = NULL;
     enum hearth_status status = find_backing(options->exec_backing, &service->exec_backing);
     if (status == HEARTH_OK)
         status = find_backing(options->io_backing, &service->io_backing);
@@ -160,6 +163,7 @@ static enum hearth_status make(const struct hearth_service_options *options, uin
         status = make_io(service, options);
     }
     if (status != HEARTH_OK) {
+        hearth_backing_unref(service->books_backing);
         unref_backings(service);
         hearth__segment_release(segment);
         return status;
@@ -251,6 +255,8 @@ static void complete(struct hearth__retired *retired)
         if (hearth__exec_close(arena))
             hearth__exec_drop(arena);
     bool locked = hearth__service_lock(service);
+    struct hearth__pass slabs = {.goal = SIZE_MAX, .force = true};
+    hearth__service_pass_books(service, &slabs, 0);
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
     /* The arenas keep theirs until the last buffer is home; nobody waits for a thread's exit. */
@@ -278,8 +284,6 @@ void hearth_service_unref(struct hearth_service *service)
         /* Also if somebody keeps a reference to the I/O arena. */
         struct hearth__pass all = {.domains = HEARTH_DOMAIN_IO, .goal = SIZE_MAX, .force = true};
         hearth__service_pass(service, &all);
-        struct hearth__pass slabs = {.goal = SIZE_MAX, .force = true};
-        hearth__service_pass_books(service, &slabs, 0);
         (void)hearth__service_run_releases(service, 0);
     }
     service->ended = true;
@@ -301,6 +305,7 @@ static void finish(struct hearth_service *service)
         hearth__exec_drop(arena);
     }
     hearth__service_free_books(service);
+    hearth_backing_unref(service->books_backing);
     hearth__budget_fini(&service->budget);
     unref_backings(service);
     (void)pthread_mutex_destroy(&service->pass);

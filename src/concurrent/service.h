@@ -47,6 +47,7 @@ struct hearth_service {
     _Atomic(uint64_t) runs;  /* of all threads */
     struct hearth__budget budget;
     struct hearth__books books;
+    struct hearth_backing *books_backing; /* the execution arenas', until the last book is gone */
 
     /* One pass over the arenas at a time. Rank: outermost. Through hearth__service_lock() and its like. */
     pthread_mutex_t pass;

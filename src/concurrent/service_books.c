@@ -10,9 +10,9 @@ static size_t give_slab_back(struct hearth_service *service, struct hearth__book
     book->charge = 0;
     struct hearth_segment slab = hearth__book_take_slab(book);
     if (slab.length != 0 &&
-        !hearth__releases_add(&service->releases, service->exec_backing, &slab)) {
+        !hearth__releases_add(&service->releases, service->books_backing, &slab)) {
         (void)hearth__service_run_releases(service, 0);
-        (void)hearth__releases_add(&service->releases, service->exec_backing, &slab);
+        (void)hearth__releases_add(&service->releases, service->books_backing, &slab);
     }
     return slab.length;
 }
@@ -125,7 +125,7 @@ void hearth__service_free_books(struct hearth_service *service)
             continue;
         struct hearth_segment slab = hearth__book_take_slab(book);
         if (slab.length != 0)
-            hearth__backing_release(service->exec_backing, &slab);
+            hearth__backing_release(service->books_backing, &slab);
         hearth__book_free(book);
     }
 }

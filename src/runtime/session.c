@@ -206,6 +206,25 @@ static bool may_run_on(struct hearth__holder *holder)
     return reason == NULL;
 }
 
+/* Sessions that the calling thread runs, one inside of the other. */
+static _Thread_local unsigned running __attribute__((tls_model("initial-exec")));
+
+/* The calling thread's arena learns where runs begin and end; a run inside of another is a part of it. */
+static struct hearth_exec *begin_run(struct hearth_service *service)
+{
+    struct hearth_exec *arena = NULL;
+    if (running++ != 0 || service == NULL || hearth_service_exec(service, &arena) != HEARTH_OK)
+        return NULL;
+    return hearth_exec_run_begin(arena, 0) == HEARTH_OK ? arena : NULL;
+}
+
+static void end_run(struct hearth_exec *arena)
+{
+    running--;
+    if (arena != NULL)
+        (void)hearth_exec_run_end(arena);
+}
+
 static enum hearth_status run_on(struct hearth_session *session, struct hearth__holder *holder,
                                  const struct hearth_executor *executor,
                                  struct hearth_run_stats *stats)
@@ -224,8 +243,10 @@ static enum hearth_status run_on(struct hearth_session *session, struct hearth__
         start = now_ns();
     }
     uint32_t threads = 1;
+    struct hearth_exec *arena = begin_run(run.service);
     enum hearth_status status = executor == NULL ? hearth__run_serially(&run)
                                                  : hearth__run_parallel(&run, executor, &threads);
+    end_run(arena);
     if (run.service != NULL)
         (void)hearth_service_end_run(run.service);
     if (run.begun)
