@@ -134,6 +134,15 @@ static bool serve_near(struct hearth__plan *plan, struct hearth__plan_run *run, 
     return false;
 }
 
+/* Whether one of the entries just passed asked for this: then the cursor is ahead of the run. */
+static bool is_ahead(const struct hearth__plan *plan, uint32_t at, size_t size)
+{
+    for (uint32_t distance = 1; distance <= WINDOW && distance <= at; distance++)
+        if (plan->sizes[at - distance] == size)
+            return true;
+    return false;
+}
+
 /* Whether a request may have the place of one that asked for more: not for less than half of it. */
 static bool is_smaller(const struct hearth__plan *plan, uint32_t i, size_t size)
 {
@@ -185,7 +194,7 @@ static enum hearth__plan_answer seek(struct hearth__plan *plan, struct hearth__p
         return HEARTH__PLAN_SERVED;
     }
     /* Instead of what was expected, or in addition to it: not so far ahead that it would not be found. */
-    if (run->strayed < WINDOW)
+    if (run->strayed < WINDOW && !is_ahead(plan, at, size))
         run->cursor++;
     return HEARTH__PLAN_UNKNOWN;
 }
