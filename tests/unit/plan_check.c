@@ -86,6 +86,7 @@ static void check_entry(const struct hearth__plan *plan, const struct hearth__ru
     assert_size(plan->sizes[i], request->size);
     cr_assert_eq(entry->place, &hearth__no_place);
     cr_assert_eq(entry->over, 0);
+    cr_assert_eq(plan->ends[i], request->end);
     if (!plan_has_place(record, i)) {
         assert_size(plan->offsets[i], UINT32_MAX);
         assert_size(plan->units[i], 0);

@@ -180,8 +180,8 @@ static const struct {
     const char *kind;
     double rare, often;
 } floors[FAULTS] = {
-    [LATE] = {"late", 95, 75},       [SWAP] = {"swap", 98, 90},       [EXTRA] = {"extra", 96, 84},
-    [MISSING] = {"missing", 86, 52}, [RESIZED] = {"resized", 99, 97}, [MIXED] = {"mixed", 95, 76},
+    [LATE] = {"late", 96, 76},       [SWAP] = {"swap", 98, 88},       [EXTRA] = {"extra", 97, 84},
+    [MISSING] = {"missing", 96, 75}, [RESIZED] = {"resized", 99, 97}, [MIXED] = {"mixed", 97, 84},
 };
 
 static void check_floor(enum fault fault, uint32_t every, double floor)
