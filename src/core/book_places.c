@@ -79,6 +79,7 @@ size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan,
     run->edges = plan->edges;
     run->cursor = &plan->entries[at];
     run->strayed = 0;
+    run->aligned = at;
     return following.live;
 }
 

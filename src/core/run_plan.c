@@ -36,6 +36,9 @@
 /* Entries looked at on either side of the cursor. */
 #define WINDOW 4
 
+/* Entries before the cursor that tell whether it is one off. */
+#define LOOK_BACK 12u
+
 /* Entries given up for one request, one behind the other. */
 #define DEPTH 64u
 
@@ -134,6 +137,52 @@ static bool serve_near(struct hearth__plan *plan, struct hearth__plan_run *run, 
     return false;
 }
 
+/* Whether one of the entries just passed asked for this: then the cursor is ahead of the run. */
+static bool is_ahead(const struct hearth__plan *plan, uint32_t at, size_t size)
+{
+    for (uint32_t distance = 1; distance <= WINDOW && distance <= at; distance++)
+        if (plan->sizes[at - distance] == size)
+            return true;
+    return false;
+}
+
+/* How many of the last entries are live or back against what is expected, if the run is at `to`, not at `at`. */
+static uint32_t surprises(const struct hearth__plan *plan, const struct hearth__plan_run *run,
+                          uint32_t at, uint32_t to)
+{
+    uint32_t count = 0;
+    uint32_t i = at > LOOK_BACK ? at - LOOK_BACK : 0;
+    for (i = i > run->aligned ? i : run->aligned; i < at; i++) {
+        uint32_t as = i + to - at;
+        bool live = is_live(run, i);
+        if ((live || is_over(run, i)) && (as >= plan->count || live != (plan->ends[as] > to)))
+            count++;
+    }
+    return count;
+}
+
+/*
+ * What is asked for fits where the cursor is, but the place is not free: a buffer is late, or among requests of one
+ * size some came in addition or not at all. What is back and what is not tells which, as lives differ.
+ */
+static uint32_t realign(const struct hearth__plan *plan, const struct hearth__plan_run *run,
+                        uint32_t at, size_t size)
+{
+    const uint32_t others[] = {at + 1, at - 1};
+    uint32_t best = at;
+    uint32_t least = surprises(plan, run, at, at);
+    for (uint32_t k = 0; k < 2; k++) {
+        if (others[k] >= plan->count || plan->sizes[others[k]] != size)
+            continue;
+        uint32_t count = surprises(plan, run, at, others[k]);
+        if (count < least) {
+            best = others[k];
+            least = count;
+        }
+    }
+    return best;
+}
+
 /* Whether a request may have the place of one that asked for more: not for less than half of it. */
 static bool is_smaller(const struct hearth__plan *plan, uint32_t i, size_t size)
 {
@@ -161,21 +210,34 @@ static uint32_t next_fresh(const struct hearth__plan *plan, const struct hearth_
     return at < plan->count ? at : plan->count;
 }
 
+/* A request as it is expected, that cannot be served at once. */
+static enum hearth__plan_answer seek_here(struct hearth__plan *plan, struct hearth__plan_run *run,
+                                          uint32_t at, size_t size, bool again,
+                                          struct hearth_buf **place)
+{
+    if (serve_exact(plan, run, at, size, place))
+        return HEARTH__PLAN_SERVED;
+    if (run->entries[at].size == HEARTH__PLAN_OFF) {
+        run->cursor++;
+        return plan->units[at] == 0 ? HEARTH__PLAN_OUT : HEARTH__PLAN_CARRIED;
+    }
+    if (again)
+        return HEARTH__PLAN_BLOCKED;
+    uint32_t to = realign(plan, run, at, size);
+    run->cursor = &run->entries[to + 1];
+    if (to == at)
+        return HEARTH__PLAN_BLOCKED;
+    run->aligned = at;
+    return serve_exact(plan, run, to, size, place) ? HEARTH__PLAN_SERVED : HEARTH__PLAN_BLOCKED;
+}
+
 static enum hearth__plan_answer seek(struct hearth__plan *plan, struct hearth__plan_run *run,
                                      size_t size, bool again, struct hearth_buf **place)
 {
     uint32_t at = next_fresh(plan, run);
     run->cursor = &run->entries[at];
-    if (at < plan->count && plan->sizes[at] == size) {
-        if (serve_exact(plan, run, at, size, place))
-            return HEARTH__PLAN_SERVED;
-        bool off = run->entries[at].size == HEARTH__PLAN_OFF;
-        if (off || !again)
-            run->cursor++;
-        if (!off)
-            return HEARTH__PLAN_BLOCKED;
-        return plan->units[at] == 0 ? HEARTH__PLAN_OUT : HEARTH__PLAN_CARRIED;
-    }
+    if (at < plan->count && plan->sizes[at] == size)
+        return seek_here(plan, run, at, size, again, place);
     if (serve_near(plan, run, at, size, place))
         return HEARTH__PLAN_SERVED;
     if (at == plan->count)
@@ -185,7 +247,7 @@ static enum hearth__plan_answer seek(struct hearth__plan *plan, struct hearth__p
         return HEARTH__PLAN_SERVED;
     }
     /* Instead of what was expected, or in addition to it: not so far ahead that it would not be found. */
-    if (run->strayed < WINDOW)
+    if (run->strayed < WINDOW && !is_ahead(plan, at, size))
         run->cursor++;
     return HEARTH__PLAN_UNKNOWN;
 }

@@ -79,6 +79,7 @@ struct hearth__plan {
     size_t *sizes;                      /* as asked for, also of what is off */
     uint32_t *offsets;                  /* in units of 64 bytes; UINT32_MAX: planned out */
     uint32_t *units;                    /* room at the offset; 0: planned out */
+    uint32_t *ends;                     /* requests that had been made when it was returned */
     uint32_t *edges;                    /* predecessors */
     struct hearth__plan_entry *entries; /* two more than `count`, which are off */
 };
@@ -115,6 +116,7 @@ struct hearth__plan_run {
     const uint32_t *edges;
     uint32_t number;  /* of the run; 0 while no plan is followed */
     uint32_t strayed; /* requests in a row that were not expected */
+    uint32_t aligned; /* where the cursor was set right last */
 };
 
 /* The tag of a live buffer that is recorded: {number of the run, ordinal of the request}. */

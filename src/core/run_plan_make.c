@@ -79,7 +79,7 @@ static struct hearth__plan *plan_create(uint32_t count)
     size_t entries = ((size_t)count + 2) * sizeof(struct hearth__plan_entry);
     size_t sizes = (size_t)count * sizeof(size_t);
     size_t words = (size_t)count * sizeof(uint32_t);
-    char *block = calloc(1, sizeof(struct hearth__plan) + entries + sizes + 2 * words);
+    char *block = calloc(1, sizeof(struct hearth__plan) + entries + sizes + 3 * words);
     if (block == NULL)
         return NULL;
     struct hearth__plan *plan = (struct hearth__plan *)(void *)block;
@@ -89,6 +89,7 @@ static struct hearth__plan *plan_create(uint32_t count)
     plan->sizes = (size_t *)(void *)(block + entries);
     plan->offsets = (uint32_t *)(void *)(block + entries + sizes);
     plan->units = (uint32_t *)(void *)(block + entries + sizes + words);
+    plan->ends = (uint32_t *)(void *)(block + entries + sizes + 2 * words);
     for (uint32_t i = 0; i < count + 2; i++)
         plan->entries[i] = hearth__no_entries[0];
     return plan;
@@ -115,6 +116,7 @@ static void collect(struct hearth__planning *planning, const struct hearth__run_
         const struct hearth__run_request *request = &record->requests[i];
         plan->sizes[i] = request->size;
         plan->offsets[i] = UINT32_MAX;
+        plan->ends[i] = request->end;
         if (!is_planned(request)) {
             plan->off_count++;
             continue;
