@@ -71,6 +71,15 @@ void stress_script_make(struct stress_script *script, uint64_t *random, unsigned
     return_all(script, live);
 }
 
+void stress_scripts_make(struct stress_script *scripts, uint64_t seed)
+{
+    static const unsigned takes[STRESS_SCRIPTS] = {20, STRESS_TAKES_MOST, 60, 150, 30, 250};
+    static const size_t sizes[STRESS_SCRIPTS] = {65536, 16384, STRESS_SIZE_MOST,
+                                                 65536, 4096,  262144};
+    for (unsigned i = 0; i < STRESS_SCRIPTS; i++)
+        stress_script_make(&scripts[i], &seed, takes[i], sizes[i], STRESS_PEAK_MOST);
+}
+
 enum change { CUT, JOIN, INSERT, LEAVE_OUT, SIZES, EXCHANGE, CHANGES };
 
 static size_t changed_size(size_t size, uint64_t draw)

@@ -18,6 +18,7 @@
 /* Whether what a plan does is expected of arenas with HEARTH_EXEC_STORE_PLANS. */
 #define STRESS_PLANS_EXPECTED 0
 
+#define STRESS_SCRIPTS 6
 #define STRESS_TAKES_MOST 400u
 #define STRESS_PLACES 1024u /* in a changed script, which may have some of two */
 #define STRESS_SIZE_MOST ((size_t)1 << 20)
@@ -38,6 +39,9 @@ struct stress_script {
 /* A run of so many buffers of 64 to `size_most` bytes, of which at most `peak` are live at a time. */
 void stress_script_make(struct stress_script *script, uint64_t *random, unsigned takes,
                         size_t size_most, size_t peak);
+
+/* A set of STRESS_SCRIPTS of all kinds. */
+void stress_scripts_make(struct stress_script *scripts, uint64_t seed);
 
 /* A copy that was cut off, joined to a part of `other`, or has steps inserted, left out, exchanged, or sizes
  * changed. It returns all it takes. */

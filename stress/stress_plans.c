@@ -12,7 +12,7 @@
  * return is refused; no request is; the figures of an arena add up in each reading, and never pass what scripts
  * and caps can make of them; when all threads have ended, live is what is kept, and at the end all is home.
  */
-#include "plans/player.h"
+#include "player.h"
 #include "runs.h"
 #include "service.h"
 
@@ -22,14 +22,14 @@
 #include <stdio.h>
 
 #define THREADS_MAX 16
-#define ROUNDS_OF_SMOKE 4
+#define ROUNDS_OF_SMOKE 8
 #define LIVES 40
-#define LIVES_OF_SMOKE 10
+#define LIVES_OF_SMOKE 5
 #define CEILING ((size_t)8 << 20)
 #define HITS_LEAST 10u /* percent of the requests of calm rounds */
 
 static struct stress_options options;
-static struct stress_script scripts[SCRIPTS];
+static struct stress_script scripts[STRESS_SCRIPTS];
 static struct player players[THREADS_MAX];
 static struct hearth_service *service;
 static struct hearth_backing *backing;
@@ -106,14 +106,7 @@ static void check_ended(bool alone)
 {
     size_t capacity = stress_blocks_posted();
     for (unsigned i = 0; i < options.threads; i++)
-        for (unsigned k = 0; k < KEPT + LATE; k++) {
-            const struct stress_block *block =
-                k < KEPT ? &players[i].kept[k] : &players[i].late[k - KEPT];
-            if (block->buf == NULL)
-                continue;
-            stress_block_check(block);
-            capacity += hearth_buf_capacity(block->buf);
-        }
+        capacity += player_kept(&players[i]);
     if (hearth_service_live_capacity(service) != capacity)
         stress_violation("%zu bytes are kept, live are %zu", capacity,
                          hearth_service_live_capacity(service));
@@ -123,15 +116,6 @@ static void check_ended(bool alone)
     if (!alone && hearth_service_retained_bytes(service) > CEILING)
         stress_violation("%zu bytes are retained above the ceiling",
                          hearth_service_retained_bytes(service));
-}
-
-static void return_all(void)
-{
-    for (unsigned i = 0; i < options.threads; i++)
-        for (unsigned k = 0; k < KEPT + LATE; k++)
-            stress_block_return(k < KEPT ? &players[i].kept[k] : &players[i].late[k - KEPT], false,
-                                stress_next(&players[i].random));
-    stress_blocks_clear();
 }
 
 static void one_round(uint64_t number)
@@ -153,20 +137,13 @@ static void one_round(uint64_t number)
     atomic_store_explicit(&finished, true, memory_order_relaxed);
     pthread_join(reader, NULL);
     check_ended(weather != ALL);
-    return_all();
+    for (unsigned i = 0; i < options.threads; i++)
+        player_return_all(&players[i]);
+    stress_blocks_clear();
     stress_service_home(service, weather != ALL);
     hearth_service_unref(service);
     hearth_backing_unref(backing);
     stress_lender_ended(&lender);
-}
-
-static void write_scripts(void)
-{
-    static const unsigned takes[SCRIPTS] = {20, 400, 60, 150, 30, 250};
-    static const size_t sizes[SCRIPTS] = {65536, 16384, STRESS_SIZE_MOST, 65536, 4096, 262144};
-    uint64_t random = stress_seed(&options, THREADS_MAX);
-    for (unsigned i = 0; i < SCRIPTS; i++)
-        stress_script_make(&scripts[i], &random, takes[i], sizes[i], STRESS_PEAK_MOST);
 }
 
 static struct tally add_up(void)
@@ -192,14 +169,9 @@ int main(int argc, char **argv)
     uint64_t rounds = 0;
     options = stress_parse(argc, argv, "stress_plans", 4);
     options.threads = options.threads > THREADS_MAX ? THREADS_MAX : options.threads;
-    write_scripts();
-    for (unsigned i = 0; i < options.threads; i++) {
-        players[i].options = &options;
-        players[i].scripts = scripts;
-        players[i].number = i;
-        players[i].random = stress_seed(&options, i);
-        (void)pthread_mutex_init(&players[i].lock, NULL);
-    }
+    stress_scripts_make(scripts, stress_seed(&options, THREADS_MAX));
+    for (unsigned i = 0; i < options.threads; i++)
+        player_init(&players[i], &options, scripts, i);
     for (; stress_goes_on(&options, rounds, ROUNDS_OF_SMOKE); rounds++)
         one_round(rounds);
     struct tally sum = add_up();

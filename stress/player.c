@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "player.h"
 
-#include "../service.h"
+#include "service.h"
 
 #include <inttypes.h>
 
@@ -19,7 +19,7 @@ static void show(struct player *self, struct hearth_exec *arena)
     (void)pthread_mutex_unlock(&self->lock);
 }
 
-static void attach(struct player *self)
+void player_attach(struct player *self)
 {
     stress_must(hearth_service_exec(self->service, &self->arena), "an attach");
     self->before = (struct hearth_exec_stats)HEARTH_EXEC_STATS_INIT;
@@ -29,7 +29,7 @@ static void attach(struct player *self)
 }
 
 /* The thread ends, or goes on with another arena. */
-static void leave(struct player *self)
+void player_leave(struct player *self)
 {
     struct hearth_exec_stats now = HEARTH_EXEC_STATS_INIT;
     stress_must(hearth_exec_stats(self->arena, &now), "stats");
@@ -84,7 +84,7 @@ static void let_go(struct player *self, struct stress_block *block)
     uint64_t how = self->noise == 0 ? 255 : draw(self, self->noise == 1 ? 512 : 128);
     if (block->buf == NULL)
         return;
-    if (how < 4)
+    if (how < 4 && !self->child)
         stress_block_post(block, draw(self, 64));
     else if (how < 6)
         exchange_blocks(block, &self->kept[draw(self, KEPT)]);
@@ -152,7 +152,7 @@ static void happen(struct player *self)
         expect_told(hearth_exec_run_end(self->arena), "run_end");
         return;
     case 2:
-        expect_told(hearth_exec_run_begin(self->arena, draw(self, SCRIPTS)), "run_begin");
+        expect_told(hearth_exec_run_begin(self->arena, draw(self, STRESS_SCRIPTS)), "run_begin");
         return;
     case 3:
     case 4:
@@ -176,9 +176,10 @@ static void happen(struct player *self)
         give(self, &self->kept[draw(self, KEPT)]);
 }
 
-static void play(struct player *self, const struct stress_script *script, unsigned until)
+void player_play(struct player *self, const struct stress_script *script, unsigned from,
+                 unsigned until)
 {
-    for (unsigned i = 0; i < until; i++) {
+    for (unsigned i = from; i < until; i++) {
         const struct stress_step *step = &script->steps[i];
         struct stress_block *block = &self->held[step->place];
         if (self->noise != 0)
@@ -192,14 +193,14 @@ static void play(struct player *self, const struct stress_script *script, unsign
     }
 }
 
-static void clean_up(struct player *self)
+void player_clean_up(struct player *self)
 {
     struct stress_block block = {.buf = NULL};
     for (unsigned i = 0; i < LATE; i++)
         give(self, &self->late[i]);
     for (unsigned i = 0; i < KEPT && (self->noise == 0 || draw(self, 4) == 0); i++)
         give(self, &self->kept[i]);
-    for (unsigned i = 0; i < 64; i += self->noise == 0 ? 1 : 8) {
+    for (unsigned i = 0; i < 64 && !self->child; i += self->noise == 0 ? 1 : 8) {
         stress_block_post(&block, i);
         give(self, &block);
     }
@@ -210,71 +211,107 @@ static void run(struct player *self, unsigned which)
     const struct stress_script *script = &self->scripts[which];
     bool told = self->number % 2 == 0 || draw(self, 16) == 0;
     if (self->noise != 0 && draw(self, self->noise == 1 ? 8 : 2) == 0) {
-        stress_script_vary(&self->varied, script, &self->scripts[draw(self, SCRIPTS)],
+        stress_script_vary(&self->varied, script, &self->scripts[draw(self, STRESS_SCRIPTS)],
                            &self->random);
         script = &self->varied;
     }
     if (told)
         expect_told(hearth_exec_run_begin(self->arena, draw(self, 8) == 0 ? 0 : which + 1),
                     "run_begin");
-    play(self, script, script->count);
+    player_play(self, script, 0, script->count);
     if (draw(self, 2) == 0)
-        clean_up(self);
+        player_clean_up(self);
     if (told)
         expect_told(hearth_exec_run_end(self->arena), "run_end");
     if (draw(self, 8) == 0)
         stress_expect(hearth_service_end_run(self->service), "the end of a run");
-    clean_up(self);
+    player_clean_up(self);
     self->tally.runs++;
 }
 
 /* The thread ends, and others have to see to what it has. */
 static void end_in_mid_run(struct player *self)
 {
-    const struct stress_script *script = &self->scripts[draw(self, SCRIPTS)];
-    play(self, script, (unsigned)draw(self, script->count));
+    const struct stress_script *script = &self->scripts[draw(self, STRESS_SCRIPTS)];
+    player_play(self, script, 0, (unsigned)draw(self, script->count));
     for (unsigned i = 0; i < STRESS_PLACES; i++) {
         if (self->held[i].buf == NULL)
             continue;
-        stress_block_post(&self->held[i], i);
+        if (!self->child)
+            stress_block_post(&self->held[i], i);
         give(self, &self->held[i]);
     }
 }
 
-static void *live(void *argument)
+void player_live(struct player *self)
 {
-    struct player *self = argument;
     unsigned runs = draw(self, 3) == 0 ? 1 : 1 + (unsigned)draw(self, RUNS_MOST);
-    unsigned which = (unsigned)draw(self, SCRIPTS);
+    unsigned which = (unsigned)draw(self, STRESS_SCRIPTS);
     unsigned rotate = (unsigned)draw(self, 4); /* 0, 1: the same script; 2: two; 3: any */
     self->noise = (unsigned)draw(self, 3);
-    attach(self);
-    clean_up(self);
+    player_attach(self);
+    player_clean_up(self);
     for (unsigned i = 0; i < runs && stress_goes_on(self->options, 0, 1); i++) {
         run(self, which);
         if (rotate >= 2)
-            which = rotate == 2 ? which ^ 1 : (unsigned)draw(self, SCRIPTS);
+            which = rotate == 2 ? which ^ 1 : (unsigned)draw(self, STRESS_SCRIPTS);
     }
     if (draw(self, 4) == 0)
         end_in_mid_run(self);
-    leave(self);
+    player_leave(self);
     self->tally.threads++;
+}
+
+static void *live(void *argument)
+{
+    player_live(argument);
     return NULL;
 }
 
 void *player_work(void *argument)
 {
     struct player *self = argument;
-    for (unsigned i = 0; i < self->lives && stress_goes_on(self->options, 0, 1); i++) {
+    for (unsigned i = 0; i < self->lives && stress_goes_on(self->options, 0, 1) &&
+                         !atomic_load_explicit(&self->ended, memory_order_relaxed);
+         i++) {
         pthread_t other;
-        if (draw(self, 2) == 0) {
-            if (pthread_create(&other, NULL, live, self) == 0)
-                (void)pthread_join(other, NULL);
-            continue;
-        }
-        (void)live(self);
-        if (draw(self, 2) == 0)
+        bool here = draw(self, 2) == 0;
+        if (here)
+            player_live(self);
+        else if (pthread_create(&other, NULL, live, self) == 0)
+            (void)pthread_join(other, NULL);
+        if (here && draw(self, 2) == 0)
             stress_expect(hearth_service_detach(self->service), "a detach");
     }
     return NULL;
+}
+
+void player_init(struct player *self, const struct stress_options *options,
+                 const struct stress_script *scripts, unsigned number)
+{
+    self->options = options;
+    self->scripts = scripts;
+    self->number = number;
+    self->random = stress_seed(options, number);
+    (void)pthread_mutex_init(&self->lock, NULL);
+}
+
+size_t player_kept(const struct player *self)
+{
+    size_t capacity = 0;
+    for (unsigned i = 0; i < KEPT + LATE; i++) {
+        const struct stress_block *block = i < KEPT ? &self->kept[i] : &self->late[i - KEPT];
+        if (block->buf == NULL)
+            continue;
+        stress_block_check(block);
+        capacity += hearth_buf_capacity(block->buf);
+    }
+    return capacity;
+}
+
+void player_return_all(struct player *self)
+{
+    for (unsigned i = 0; i < KEPT + LATE; i++)
+        stress_block_return(i < KEPT ? &self->kept[i] : &self->late[i - KEPT], false,
+                            stress_next(&self->random));
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker that plays scripts, in as many threads as it likes, one after the other. */
-#ifndef HEARTH_STRESS_PLANS_PLAYER_H
-#define HEARTH_STRESS_PLANS_PLAYER_H
+/*
+ * Who plays the scripts of runs: a worker that goes from life to life, in threads of its own or not, and is more
+ * or less careful in each.
+ */
+#ifndef HEARTH_STRESS_PLAYER_H
+#define HEARTH_STRESS_PLAYER_H
 
-#include "../runs.h"
+#include "runs.h"
 
 #include <hearth/exec.h>
 #include <hearth/service.h>
@@ -12,7 +15,6 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#define SCRIPTS 6
 #define KEPT 6
 #define LATE 16
 #define EXEC_CAP ((size_t)12 << 20)
@@ -48,11 +50,32 @@ struct player {
     struct tally tally;
     uint64_t random, serial, taken;
     enum weather weather;
+    _Atomic(bool) ended; /* after this life */
     unsigned number, lives;
     unsigned noise; /* 0 to 2 */
+    bool
+        child; /* alone in a forked child: nobody else posts or takes, and boxes hold what is not its own */
 };
+
+void player_init(struct player *self, const struct stress_options *options,
+                 const struct stress_script *scripts, unsigned number);
 
 /* Play so many lives. A thread; `argument` is a struct player. What it keeps is left in kept and late. */
 void *player_work(void *argument);
+
+/* One life, on the calling thread. */
+void player_live(struct player *self);
+
+/* The parts of a life: attach to the service, some steps of a script, return what is late, and look at what the
+ * arena counted. */
+void player_attach(struct player *self);
+void player_play(struct player *self, const struct stress_script *script, unsigned from,
+                 unsigned until);
+void player_clean_up(struct player *self);
+void player_leave(struct player *self);
+
+/* Check what is kept, and add up its capacity; and return it, from whatever thread. */
+size_t player_kept(const struct player *self);
+void player_return_all(struct player *self);
 
 #endif
