@@ -39,7 +39,6 @@ struct player {
     struct stress_block held[STRESS_PLACES];
     struct stress_block kept[KEPT]; /* whatever becomes of runs and threads */
     struct stress_block late[LATE];
-    struct stress_script varied;
     const struct stress_options *options;
     const struct stress_script *scripts;
     struct hearth_service *service;
@@ -50,7 +49,8 @@ struct player {
     struct tally tally;
     uint64_t random, serial, taken;
     enum weather weather;
-    _Atomic(bool) ended; /* after this life */
+    struct stress_script varied; /* what is played, when it is a copy */
+    _Atomic(bool) ended;         /* after this life */
     unsigned number, lives;
     unsigned noise; /* 0 to 2 */
     bool
