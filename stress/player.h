@@ -48,13 +48,12 @@ struct player {
     struct hearth_exec_stats before;
     struct tally tally;
     uint64_t random, serial, taken;
+    unsigned number, lives;
+    unsigned noise; /* 0 to 2 */
     enum weather weather;
     struct stress_script varied; /* what is played, when it is a copy */
     _Atomic(bool) ended;         /* after this life */
-    unsigned number, lives;
-    unsigned noise; /* 0 to 2 */
-    bool
-        child; /* alone in a forked child: nobody else posts or takes, and boxes hold what is not its own */
+    bool child; /* forked: nobody else posts or takes, and boxes hold what is not its own */
 };
 
 void player_init(struct player *self, const struct stress_options *options,
