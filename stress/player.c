@@ -188,8 +188,11 @@ void player_play(struct player *self, const struct stress_script *script, unsign
             let_go(self, block);
         else
             take(self, block, step->size);
-        if (step->size != 0 && self->noise != 0 && draw(self, 256) == 0)
+        if (step->size != 0 && self->noise != 0 && draw(self, 256) == 0) {
             resize(self, block);
+            if (draw(self, 4) == 0) /* and it outlives the run */
+                exchange_blocks(block, &self->kept[draw(self, KEPT)]);
+        }
     }
 }
 
