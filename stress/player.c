@@ -37,11 +37,9 @@ void player_leave(struct player *self)
     if (now.allocs - self->before.allocs != self->taken)
         stress_violation("%" PRIu64 " taken, %" PRIu64 " counted", self->taken,
                          now.allocs - self->before.allocs);
+    /* Of runs that ended meanwhile, one of which the thread before began. */
     uint64_t hits = now.plan_hits - self->before.plan_hits;
     uint64_t misses = now.plan_misses - self->before.plan_misses;
-    if (hits + misses > self->taken)
-        stress_violation("%" PRIu64 " hits and %" PRIu64 " misses of %" PRIu64 " requests", hits,
-                         misses, self->taken);
     self->tally.hits += hits;
     self->tally.misses += misses;
     self->tally.blocked += now.plan_blocked - self->before.plan_blocked;

@@ -54,7 +54,8 @@ void stress_script_make(struct stress_script *script, uint64_t *random, unsigned
     *script = (struct stress_script){0};
     while (script->takes < takes) {
         size_t size = some_size(random, size_most);
-        if (count != 0 && (bytes + size > peak || stress_next(random) % 5 < 2)) {
+        /* Never without any, which would be the end of a run. */
+        if (count > 1 && (bytes + size > peak || stress_next(random) % 5 < 2)) {
             unsigned last = count < 8 || stress_next(random) % 8 == 0 ? count : 8;
             unsigned i = count - 1 - (unsigned)(stress_next(random) % last);
             append(script, live, held[i], 0);

@@ -59,9 +59,12 @@ static void look_at_arena(const struct hearth_exec *arena)
         stress_violation("%" PRIu64 " of %" PRIu64 " bytes, %" PRIu64
                          " buffers are live, but %" PRIu64 " were taken and %" PRIu64 " returned",
                          now.live_bytes, now.live_capacity, now.live_count, now.allocs, now.frees);
-    if (now.plan_bytes > now.slab_bytes || now.slab_bytes > EXEC_CAP)
-        stress_violation("a plan of %" PRIu64 " bytes in a slab of %" PRIu64, now.plan_bytes,
-                         now.slab_bytes);
+    if (now.plan_hits + now.plan_misses > now.allocs || now.plan_blocked > now.plan_misses ||
+        now.planned_runs > now.runs || now.slab_bytes > EXEC_CAP)
+        stress_violation("%" PRIu64 " hits, %" PRIu64 " misses (%" PRIu64 " blocked) of %" PRIu64
+                         " requests, %" PRIu64 " of %" PRIu64 " runs, a slab of %" PRIu64,
+                         now.plan_hits, now.plan_misses, now.plan_blocked, now.allocs,
+                         now.planned_runs, now.runs, now.slab_bytes);
 }
 
 static void *read_figures(void *argument)
