@@ -246,10 +246,10 @@ static void end_in_mid_run(struct player *self)
 
 void player_live(struct player *self)
 {
-    unsigned runs = draw(self, 3) == 0 ? 1 : 1 + (unsigned)draw(self, RUNS_MOST);
+    unsigned runs = draw(self, 3) == 0 ? 1 : 4 + (unsigned)draw(self, RUNS_MOST);
     unsigned which = (unsigned)draw(self, STRESS_SCRIPTS);
     unsigned rotate = (unsigned)draw(self, 4); /* 0, 1: the same script; 2: two; 3: any */
-    self->noise = (unsigned)draw(self, 3);
+    self->noise = (unsigned)draw(self, 5) / 2; /* two in five without */
     player_attach(self);
     player_clean_up(self);
     for (unsigned i = 0; i < runs && stress_goes_on(self->options, 0, 1); i++) {

@@ -15,9 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether what a plan does is expected of arenas with HEARTH_EXEC_STORE_PLANS. */
-#define STRESS_PLANS_EXPECTED 0
-
 #define STRESS_SCRIPTS 6
 #define STRESS_TAKES_MOST 400u
 #define STRESS_PLACES 1024u /* in a changed script, which may have some of two */

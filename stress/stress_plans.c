@@ -116,9 +116,15 @@ static void check_ended(bool alone)
     if (alone && hearth_service_footprint(service) != hearth_backing_footprint(backing))
         stress_violation("the footprint is %zu, the backing lent %zu",
                          hearth_service_footprint(service), hearth_backing_footprint(backing));
-    if (!alone && hearth_service_retained_bytes(service) > CEILING)
-        stress_violation("%zu bytes are retained above the ceiling",
-                         hearth_service_retained_bytes(service));
+}
+
+/* Nothing is live, and no run goes on. */
+static void check_ceiling(void)
+{
+    (void)stress_service_trim(service, 1, 0, false); /* what is pending comes home */
+    size_t retained = hearth_service_retained_bytes(service);
+    if (retained > CEILING)
+        stress_violation("%zu bytes are retained above the ceiling", retained);
 }
 
 static void one_round(uint64_t number)
@@ -143,6 +149,8 @@ static void one_round(uint64_t number)
     for (unsigned i = 0; i < options.threads; i++)
         player_return_all(&players[i]);
     stress_blocks_clear();
+    if (weather == ALL)
+        check_ceiling();
     stress_service_home(service, weather != ALL);
     hearth_service_unref(service);
     hearth_backing_unref(backing);
@@ -178,7 +186,7 @@ int main(int argc, char **argv)
     for (; stress_goes_on(&options, rounds, ROUNDS_OF_SMOKE); rounds++)
         one_round(rounds);
     struct tally sum = add_up();
-    if (STRESS_PLANS_EXPECTED && sum.calm_hits * 100 < sum.calm_takes * HITS_LEAST)
+    if (sum.calm_hits * 100 < sum.calm_takes * HITS_LEAST)
         stress_violation("plans served %" PRIu64 " of %" PRIu64 " requests in calm rounds",
                          sum.calm_hits, sum.calm_takes);
     char counts[300];

@@ -106,7 +106,7 @@ static void judge(struct chain *self, const struct hearth_exec_stats *before,
                    now->plan_bytes > now->plan_bound + now->plan_bound / 4))
         stress_violation("a plan of %" PRIu64 " bytes in %" PRIu64 " for %" PRIu64 ", which is %zu",
                          now->plan_bytes, now->slab_bytes, now->plan_bound, peak);
-    if (STRESS_PLANS_EXPECTED && chain_count == 1 && self->runs >= 2 && !served)
+    if (chain_count == 1 && self->runs >= 2 && !served)
         stress_violation("a plan served %" PRIu64 " of %u requests of run %u", hits, script.takes,
                          self->runs);
     if (served && now->slab_bytes > self->slab)
@@ -135,7 +135,7 @@ static void one_run(struct chain *self)
         stress_expect(hearth_exec_run_end(arena), "run_end");
     stress_must(hearth_exec_stats(arena, &now), "stats");
     judge(self, &before, &now);
-    if (STRESS_PLANS_EXPECTED && chain_count == 1 && self->runs > 3)
+    if (chain_count == 1 && self->runs > 3)
         check_footprint(now.slab_bytes);
     self->runs++;
 }
@@ -188,8 +188,6 @@ static void check_chains(void)
         slab = chains[i].slab > slab ? chains[i].slab : slab;
     }
     runs_served += served;
-    if (!STRESS_PLANS_EXPECTED)
-        return;
     if (served + 2 * chain_count < chain_count * RUNS)
         stress_violation("plans served %u runs of %u, %u at the same time, %s, %s", served,
                          chain_count * RUNS, chain_count, idler_count == 0 ? "fresh" : "idlers",
