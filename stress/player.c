@@ -250,6 +250,11 @@ void player_live(struct player *self)
     unsigned which = (unsigned)draw(self, STRESS_SCRIPTS);
     unsigned rotate = (unsigned)draw(self, 4); /* 0, 1: the same script; 2: two; 3: any */
     self->noise = (unsigned)draw(self, 5) / 2; /* two in five without */
+    if (self->steady) {
+        runs = RUNS_MOST / 2;
+        rotate = 0;
+        self->noise = 0;
+    }
     player_attach(self);
     player_clean_up(self);
     for (unsigned i = 0; i < runs && stress_goes_on(self->options, 0, 1); i++) {
@@ -277,6 +282,7 @@ void *player_work(void *argument)
          i++) {
         pthread_t other;
         bool here = draw(self, 2) == 0;
+        self->steady = i == 0;
         if (here)
             player_live(self);
         else if (pthread_create(&other, NULL, live, self) == 0)

@@ -53,6 +53,7 @@ struct player {
     enum weather weather;
     struct stress_script varied; /* what is played, when it is a copy */
     _Atomic(bool) ended;         /* after this life */
+    bool steady;                 /* in the next life: the same run again and again */
     bool child; /* forked: nobody else posts or takes, and boxes hold what is not its own */
 };
 
