@@ -134,7 +134,7 @@ static void one_round(uint64_t number)
 {
     pthread_t threads[THREADS_MAX] = {0}, reader;
     struct stress_lender lender = {0};
-    enum weather weather = (enum weather)(number % WEATHERS);
+    enum weather weather = (enum weather)((number + options.seed) % WEATHERS);
     open_round(weather, &lender);
     atomic_store_explicit(&finished, false, memory_order_relaxed);
     for (unsigned i = 0; i < options.threads; i++) {

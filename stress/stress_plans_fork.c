@@ -178,10 +178,10 @@ static void one_round(uint64_t number)
     lender = (struct stress_lender){0};
     service = stress_service_open(used, some_options());
     self.service = service;
-    self.weather = (enum weather)(number % WEATHERS);
+    self.weather = (enum weather)((number + options.seed) % WEATHERS);
     for (unsigned i = 0; i < options.threads; i++) {
         players[i].service = service;
-        players[i].weather = (enum weather)(number % WEATHERS);
+        players[i].weather = (enum weather)((number + options.seed) % WEATHERS);
         players[i].lives = UINT_MAX;
         atomic_store_explicit(&players[i].ended, false, memory_order_relaxed);
         pthread_create(&threads[i], NULL, player_work, &players[i]);
