@@ -22,6 +22,7 @@ HEARTH__HOT enum hearth_status hearth__exec_alloc_other(struct hearth_exec *aren
 {
     uint64_t gate = hearth__thread_token_peek() | HEARTH__GATE_OTHER;
     if (hearth__likely(hearth__section_enter_plain(&arena->section, gate))) {
+        /* With its guard, or in one variant HEARTH_BROKEN_PLAN_NO_GUARD. */
         struct hearth_buf *buf = hearth__plan_step(&arena->run.step, size);
         if (buf == NULL && arena->run.mode == HEARTH__RUN_LISTS) {
             struct hearth__bin *bin = &arena->bins.normal.bins[hearth__class_index(size)];

@@ -59,10 +59,12 @@ static void respect(struct hearth_buf *place, void *context)
     following->live++;
     /* Its return says nothing of this run's entries. */
     hearth__store_relaxed(&place->stamp, 0);
+#ifndef HEARTH_BROKEN_PLAN_CARRY_BLIND
     if ((place->flags & HEARTH__BUF_MOVED) == 0)
         hearth__plan_block(following->plan,
                            (size_t)((char *)hearth__load_relaxed(&place->data) - following->base),
                            hearth__buf_capacity(place));
+#endif
 }
 
 size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
@@ -70,9 +72,7 @@ size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan,
 {
     struct following following = {plan, book->slab.base, 0};
     plan->used = ++book->clock;
-#ifndef HEARTH_BROKEN_PLAN_CARRY_BLIND
     for_each_place(book, respect, &following);
-#endif
     for (uint32_t i = 0; i < at; i++)
         plan->entries[i].over = run->number;
     run->entries = plan->entries;

@@ -144,11 +144,13 @@ static inline struct hearth_buf *hearth__plan_step(struct hearth__plan_run *run,
     uint32_t number = run->number;
     if (hearth__unlikely(entry->size != size))
         return NULL;
+#ifndef HEARTH_BROKEN_PLAN_NO_GUARD
     const uint32_t *edge = run->edges + entry[0].first;
     const uint32_t *end = run->edges + entry[1].first;
     for (; edge != end; edge++)
         if (hearth__unlikely(run->entries[*edge].over != number))
             return NULL;
+#endif
     struct hearth_buf *place = entry->place;
     uint64_t word = hearth__load_relaxed(&place->state);
     if (hearth__unlikely((word & HEARTH__BELOW_GENERATION) != HEARTH__FREE_BITS ||
