@@ -121,10 +121,9 @@ enum hearth_status stage_try(struct stage *stage, const struct hearth_request *r
     while (place->buf != NULL)
         place++;
     cr_assert_lt(place - stage->places, STAGE_PLACES);
-    enum hearth_status status =
-        request->alignment == 0 && request->zero == 0
-            ? hearth_exec_alloc(stage->arena, request->size, &place->buf)
-            : hearth_exec_alloc_ex(stage->arena, request, &place->buf);
+    enum hearth_status status = request->alignment == 0 && request->zero == 0
+                                    ? hearth_exec_alloc(stage->arena, request->size, &place->buf)
+                                    : hearth_exec_alloc_ex(stage->arena, request, &place->buf);
     if (status != HEARTH_OK) {
         cr_assert_null(place->buf);
     } else {

@@ -41,6 +41,8 @@ struct script script_swapped(const struct script *script, size_t number);
 struct script script_cut(const struct script *script, size_t takes);
 /* `takes` more of `size` bytes, before the last buffer is returned. */
 struct script script_longer(const struct script *script, size_t takes, size_t size);
+/* Two in a row, without a moment between them that has nothing live. */
+struct script script_twice(const struct script *script);
 /* The same requests; each return comes up to `distance` requests later. */
 struct script script_late(const struct script *script, size_t distance);
 /* Bytes live at most. */

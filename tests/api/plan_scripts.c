@@ -154,6 +154,18 @@ struct script script_longer(const struct script *script, size_t takes, size_t si
     return script_of(&outline);
 }
 
+struct script script_twice(const struct script *script)
+{
+    struct outline outline = outline_of(script);
+    size_t takes = outline.takes;
+    for (size_t i = 0; i < takes; i++) {
+        outline.sizes[takes + i] = outline.sizes[i];
+        outline.ends[takes + i] = outline.ends[i] + takes;
+    }
+    outline.takes = outline.ends[0] = 2 * takes;
+    return script_of(&outline);
+}
+
 struct script script_late(const struct script *script, size_t distance)
 {
     struct outline outline = outline_of(script);

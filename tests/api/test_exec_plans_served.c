@@ -175,11 +175,6 @@ Test(exec_plans_served, piles_and_equal_sizes)
         play_learn(&stage, &script);
         play_served(&stage, &script);
     }
-    /* One after the other: a run of pairs has moments with nothing live. */
-    stage_close(&stage);
-    stage_open(&stage, &memory, 0);
-    script_net(&script, 16, 9);
-    play_learn(&stage, &script);
 }
 
 Test(exec_plans_served, descriptors_and_places_are_the_same_in_each_run)
