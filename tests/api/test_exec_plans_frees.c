@@ -288,8 +288,8 @@ Test(exec_plans_frees, the_wrong_arena_is_foreign)
 {
     static struct stage other;
     stage_open(&other, &memory, 0);
-    struct hearth_buf *foreign = stage_buf(&other, stage_take(&other, 5000));
     stage.memory = other.memory = NULL; /* it is both's */
+    struct hearth_buf *foreign = stage_buf(&other, stage_take(&other, 5000));
     begin_and_go_to(20);
     struct hearth_buf *buf = stage_buf(&stage, play.places[20]);
     struct hearth_exec_stats here = stats_of(stage.arena), there = stats_of(other.arena);

@@ -26,7 +26,12 @@ static void attach(void)
 {
     struct hearth_exec *arena = exec_of(rig.service);
     stage_on(&stage, arena, NULL);
+    stage.shared = true;
+    /* An arena that another thread left has figures already, and perhaps its buffers. */
     stage.peak_bytes = hearth_exec_peak_bytes(arena);
+    stage.live_count = hearth_exec_live_count(arena);
+    stage.live_bytes = hearth_exec_live_bytes(arena);
+    stage.live_capacity = hearth_exec_live_capacity(arena);
 }
 
 static void learn_and_stop(void *unused)

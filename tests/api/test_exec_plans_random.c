@@ -29,6 +29,8 @@ static struct kept {
     unsigned place;
 } kept[KEPT];
 
+static unsigned waiting[KEPT]; /* places that another thread is to return */
+static size_t waiting_count;
 static struct hearth_buf *sent[KEPT];
 static size_t sent_count;
 
@@ -39,11 +41,18 @@ static void return_sent(void *unused)
         EXPECT(HEARTH_OK, hearth_exec_free(stage.arena, sent[--sent_count]));
 }
 
+static void send_all(void)
+{
+    while (waiting_count > 0)
+        sent[sent_count++] = stage_hand_over(&stage, waiting[--waiting_count]);
+    on_thread(return_sent, NULL);
+}
+
 static void send(unsigned place)
 {
-    sent[sent_count++] = stage_hand_over(&stage, place);
-    if (sent_count == KEPT || below(2) == 0)
-        on_thread(return_sent, NULL);
+    waiting[waiting_count++] = place;
+    if (waiting_count == KEPT || below(2) == 0)
+        send_all();
 }
 
 static void home(struct kept *one, bool remote)
@@ -128,7 +137,7 @@ static void all_home(void)
         if (kept[i].used)
             home(&kept[i], false);
     }
-    on_thread(return_sent, NULL);
+    send_all();
     stage_check(&stage);
     EXPECT_SIZE(0, stage.live_count);
 }
