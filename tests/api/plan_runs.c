@@ -151,10 +151,10 @@ unsigned stage_take(struct stage *stage, size_t size)
     return place;
 }
 
-struct hearth_buf *stage_buf(const struct stage *stage, unsigned place)
+struct hearth_buf *stage_buf(const struct stage *stage, unsigned index)
 {
-    cr_assert_not_null(stage->places[place].buf);
-    return stage->places[place].buf;
+    cr_assert_not_null(stage->places[index].buf);
+    return stage->places[index].buf;
 }
 
 void stage_verify(const struct stage *stage, unsigned index)
@@ -177,9 +177,9 @@ struct hearth_buf *stage_hand_over(struct stage *stage, unsigned index)
     return buf;
 }
 
-void stage_give(struct stage *stage, unsigned place)
+void stage_give(struct stage *stage, unsigned index)
 {
-    give(stage->arena, stage_hand_over(stage, place));
+    give(stage->arena, stage_hand_over(stage, index));
     check_unless_quick(stage);
 }
 
@@ -251,6 +251,16 @@ size_t play_run(struct stage *stage, const struct script *script)
     uint64_t hits = stats_of(stage->arena).plan_hits;
     play_begin(&play, stage, script);
     play_end(&play);
+    return (size_t)(stats_of(stage->arena).plan_hits - hits);
+}
+
+size_t play_told(struct stage *stage, const struct script *script, uint64_t key)
+{
+    EXPECT(HEARTH_OK, hearth_exec_run_begin(stage->arena, key));
+    uint64_t hits = stats_of(stage->arena).plan_hits;
+    (void)play_run(stage, script);
+    EXPECT(HEARTH_OK, hearth_exec_run_end(stage->arena));
+    check_unless_quick(stage);
     return (size_t)(stats_of(stage->arena).plan_hits - hits);
 }
 

@@ -83,14 +83,14 @@ void stage_check(const struct stage *stage);
 /* The number of the place, for the calls below. */
 unsigned stage_take(struct stage *stage, size_t size);
 enum hearth_status stage_try(struct stage *stage, const struct hearth_request *request,
-                             unsigned *place);
-void stage_give(struct stage *stage, unsigned place);
+                             unsigned *index);
+void stage_give(struct stage *stage, unsigned index);
 /* Compares the pattern and forgets the buffer, which the caller returns in another way. */
-struct hearth_buf *stage_hand_over(struct stage *stage, unsigned place);
+struct hearth_buf *stage_hand_over(struct stage *stage, unsigned index);
 /* The pattern is there. */
-void stage_verify(const struct stage *stage, unsigned place);
-void stage_resize(struct stage *stage, unsigned place, size_t size, bool keep);
-struct hearth_buf *stage_buf(const struct stage *stage, unsigned place);
+void stage_verify(const struct stage *stage, unsigned index);
+void stage_resize(struct stage *stage, unsigned index, size_t size, bool keep);
+struct hearth_buf *stage_buf(const struct stage *stage, unsigned index);
 
 /* A run of a script that can be stopped and looked at. */
 struct play {
@@ -111,8 +111,10 @@ bool play_live(const struct play *play, size_t number);
 /* From now on request `number` is the caller's, and not returned by the script. */
 unsigned play_keep(struct play *play, size_t number);
 
-/* A whole run; returns how many of its requests were served by a plan. */
+/* A whole run; returns how many of its requests were served by a plan. That is counted when the run ends. */
 size_t play_run(struct stage *stage, const struct script *script);
+/* The same between run_begin and run_end. */
+size_t play_told(struct stage *stage, const struct script *script, uint64_t key);
 /* A run that must be served by its plan wholly, without a backing call. */
 void play_served(struct stage *stage, const struct script *script);
 /* The two runs that teach, and one that is served. */

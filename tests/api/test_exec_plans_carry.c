@@ -40,10 +40,7 @@ static void fresh(void)
 
 static size_t told_run(void)
 {
-    EXPECT(HEARTH_OK, hearth_exec_run_begin(stage.arena, 0));
-    size_t hits = play_run(&stage, &script);
-    EXPECT(HEARTH_OK, hearth_exec_run_end(stage.arena));
-    return hits;
+    return play_told(&stage, &script, 0);
 }
 
 static unsigned run_and_keep(size_t number)

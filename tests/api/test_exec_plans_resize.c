@@ -135,6 +135,7 @@ Test(exec_plans_resize, moved_buffers_come_home_from_other_threads)
         EXPECT(HEARTH_NOT_OWNER, there);
         stage_check(&stage);
         play_end(&play);
+        EXPECT(HEARTH_OK, hearth_exec_run_end(stage.arena)); /* which the return may have been */
         EXPECT_SIZE(TAKES, play_run(&stage, &script));
     }
     misuse_record();
