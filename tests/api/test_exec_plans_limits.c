@@ -238,10 +238,10 @@ Test(exec_plans_limits, an_idle_slab_ages)
 
 Test(exec_plans_limits, a_slab_in_use_does_not_age)
 {
-    open_with(SERVICE_OPTIONS(.age_ms = 400));
+    open_with(SERVICE_OPTIONS(.age_ms = 1000));
     recovers();
     uint64_t acquires = bank_acquires(&rig.bank);
-    for (unsigned i = 0; i < 200; i++) {
+    for (unsigned i = 0; i < 300; i++) {
         EXPECT_SIZE(TAKES, play_run(&stage, &script));
         EXPECT(HEARTH_OK, hearth_service_tick(rig.service));
         io_pause(5);
