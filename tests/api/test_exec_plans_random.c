@@ -239,7 +239,8 @@ static void share(unsigned per_mille, size_t least_percent)
     uint64_t hits = after.plan_hits - before.plan_hits, all = after.allocs - before.allocs;
     cr_assert_geq(hits * 100, all * least_percent, "%llu of %llu are served",
                   (unsigned long long)hits, (unsigned long long)all);
-    cr_assert_leq(hearth_exec_footprint(stage.arena), 3 * script_peak(&shapes[0]));
+    /* Runs that begin otherwise are served by lists beside the slab. */
+    cr_assert_leq(hearth_exec_footprint(stage.arena), 5 * script_peak(&shapes[0]));
 }
 
 Test(exec_plans_random, share_served_with_few_faults)
