@@ -10,13 +10,24 @@ REPLAY_KEYS = {
     "engine_runs_per_pass", "errors", "minor_faults_per_run", "backing_calls_per_run",
     "page_events_per_run", "ops_per_run", "ms_per_run", "ns_per_op", "peak_live_bytes",
     "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed", "consumers", "hold",
+    "store", "rss_bytes",
 }
 
 # Of allocators that have arenas; null for the others.
 ARENA_KEYS = {
     "io_storages_created", "io_footprint_bytes", "io_peak_bytes", "io_retained_bytes",
     "io_leased_buffers", "io_reserved_buffers", "exec_storages_created", "exec_footprint_bytes",
+    "exec_peak_footprint_bytes", "exec_footprint_over_peak_live",
 }
+
+# Of arenas with plans; null for the others.
+PLAN_KEYS = {
+    "plan_share", "plan_share_of_all", "plan_over_bound", "plan_blocked", "plans_made", "plans",
+    "slab_bytes", "idle_slab_bytes",
+}
+
+HEARTH = ("hearth", "service")
+STORES = ("lists", "spans", "plans")
 
 SCENARIO_KEYS = {
     "scenario", "threads", "nodes", "outputs", "warmup", "runs", "seed", "blas", "errors",
@@ -47,8 +58,20 @@ RESERVED = {"vad": 2, "detvar": 2}
 FOOTPRINT = {"det640": 2.1, "detvar": 2.5}
 
 
+def check_plans(row):
+    """Only arenas have a store, and only one of them plans."""
+    if row["store"] != "plans":
+        assert all(row[key] is None for key in PLAN_KEYS), row
+        return
+    assert all(row[key] is not None for key in PLAN_KEYS), row
+    assert 0 <= row["plan_share_of_all"] <= row["plan_share"] <= 1, row
+    assert row["plan_over_bound"] == 0 or row["plan_over_bound"] >= 1, row
+    assert row["slab_bytes"] == 0 or row["plans"] >= 1, row
+
+
 def check_row(row, path, allocator, threads, runs):
-    assert set(row) == REPLAY_KEYS | ARENA_KEYS, sorted(set(row) ^ (REPLAY_KEYS | ARENA_KEYS))
+    keys = REPLAY_KEYS | ARENA_KEYS | PLAN_KEYS
+    assert set(row) == keys, sorted(set(row) ^ keys)
     name = os.path.basename(path)[:-len(".csv")]
     peak, engine_runs, trace_threads = TRACES[name]
     assert row["trace"] == path and row["name"] == name, row
@@ -56,14 +79,19 @@ def check_row(row, path, allocator, threads, runs):
     assert row["runs"] == runs and row["engine_runs_per_pass"] == engine_runs, row
     assert row["trace_threads"] == trace_threads and row["peak_live_bytes"] == peak, row
     assert row["errors"] == 0, row
+    assert row["rss_bytes"] is None or row["rss_bytes"] > 0, row
+    check_plans(row)
     assert row["ms_per_run"] > 0 and row["ns_per_op"] >= 0, row
     ratio = row["footprint_bytes"] / (peak * threads)
     assert abs(row["footprint_over_peak_live"] - ratio) <= 1e-6 * max(ratio, 1), row
-    if allocator == "hearth":
+    if allocator in HEARTH:
         assert row["footprint_over_peak_live"] >= 1, row
         assert row["footprint_over_peak_live"] <= FOOTPRINT.get(name, float("inf")), row
-        assert isinstance(row["backing"], str), row
+        assert row["exec_footprint_over_peak_live"] >= 1, row
+        assert row["exec_footprint_bytes"] <= row["exec_peak_footprint_bytes"], row
+        assert isinstance(row["backing"], str) and row["store"] in STORES, row
     else:
+        assert row["store"] is None, row
         assert row["backing"] is None and row["page_events_per_run"] is None, row
         assert all(row[key] is None for key in ARENA_KEYS), row
         assert row["backing_calls_per_run"] == row["ops_per_run"], row
@@ -86,6 +114,14 @@ def replay(rows, path, allocator, threads, runs, lenient):
             # A stray fault per ten runs is the kernel's business.
             assert row["minor_faults_per_run"] <= 0.1, row
             assert row["warmup_passes_needed"] in (0, 1, 2, 3), row
+
+
+def stores(rows, path, subjects):
+    """subjects: ALLOCATOR[:STORE],... in the order of the rows."""
+    found = [":".join(filter(None, (row["allocator"], row["store"]))) for row in rows]
+    assert ",".join(found) == subjects, found
+    for row in rows:
+        check_row(row, path, row["allocator"], row["threads"], row["runs"])
 
 
 def consumers(rows, path, allocator, threads, runs, number, hold, lenient):
@@ -206,7 +242,7 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, consumers, longer_hold, row, backing, peak, errors,
+    checks = {f.__name__: f for f in (replay, stores, consumers, longer_hold, row, backing, peak, errors,
                                      doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])

@@ -125,15 +125,6 @@ static void join_threads(struct replay_engine *engine)
     }
 }
 
-static void take_snapshot(struct replay_engine *engine, uint32_t number)
-{
-    struct replay_allocator *allocator = engine->job->allocator;
-    allocator->ops->snapshot(allocator, &engine->snapshots[number]);
-    if (engine->snapshots[number].footprint > engine->footprint_peak) {
-        engine->footprint_peak = engine->snapshots[number].footprint;
-    }
-}
-
 static enum replay_mode mode_of(const struct replay_job *job, uint32_t pass)
 {
     if (pass < replay_first_timed(job)) {
@@ -165,16 +156,28 @@ static void run_pass(struct replay_engine *engine, enum replay_mode mode, uint32
     pthread_barrier_wait(&engine->pass_gate);
 }
 
+static void begin_measuring(struct replay_engine *engine)
+{
+    struct replay_allocator *allocator = engine->job->allocator;
+    if (allocator->has_arenas) {
+        allocator->ops->forget_peak(allocator);
+    }
+    replay_footprint_restart(engine);
+}
+
 static void run_passes(struct replay_engine *engine)
 {
     const struct replay_job *job = engine->job;
     for (uint32_t pass = 0; pass < engine->pass_count; pass++) {
         show_progress(engine, pass);
-        if (pass == replay_first_measured(job) && job->allocator->has_arenas) {
-            job->allocator->ops->forget_peak(job->allocator);
+        if (pass == replay_first_measured(job)) {
+            begin_measuring(engine);
         }
         run_pass(engine, mode_of(job, pass), pass);
-        take_snapshot(engine, pass + 1);
+        replay_footprint_snapshot(engine, pass + 1);
+        if (pass + 1 == replay_first_timed(job)) {
+            replay_footprint_touched(engine);
+        }
     }
     show_progress(engine, engine->pass_count);
 }
@@ -195,8 +198,7 @@ static bool all_began(const struct replay_engine *engine, char message[REPLAY_ME
 
 static bool control(struct replay_engine *engine, char message[REPLAY_MESSAGE_BYTES])
 {
-    take_snapshot(engine, 0);
-    engine->footprint_base = engine->snapshots[0].footprint;
+    replay_footprint_begin(engine);
     engine->clock_cost_ns = clock_cost();
     int error = start_threads(engine);
     if (error != 0) {
@@ -209,7 +211,7 @@ static bool control(struct replay_engine *engine, char message[REPLAY_MESSAGE_BY
     bool ok = all_began(engine, message);
     if (ok) {
         run_pass(engine, REPLAY_RESERVE, 0);
-        take_snapshot(engine, 0); /* Again: creating arenas is no part of the first pass. */
+        replay_footprint_snapshot(engine, 0); /* Creating arenas is no part of the first pass. */
         run_passes(engine);
     }
     engine->mode = REPLAY_QUIT;

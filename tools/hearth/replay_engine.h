@@ -15,6 +15,7 @@
 #include "pattern.h"
 #include "replay.h"
 #include "replay_consumer.h"
+#include "replay_footprint.h"
 #include "replay_log.h"
 
 #include <pthread.h>
@@ -37,8 +38,7 @@ struct replay_sample {
     uint64_t faults;
     uint64_t backing_calls;
     uint64_t op_ns; /* TIME passes: time spent in segments, hand-overs to consumers left out. */
-    struct replay_exec_figures exec_start;
-    struct replay_exec_figures exec_end;
+    struct replay_exec_figures exec; /* Counts are those of the pass. */
 };
 
 /* A cache line each, and two for the neighbour prefetcher: workers write their own only. */
@@ -71,8 +71,8 @@ struct replay_engine {
     struct replay_snapshot *snapshots; /* Before each pass, and one after the last. */
     uint64_t *op_times;                /* Room for the evaluation's median. */
     uint64_t clock_cost_ns;            /* What two readings of the clock cost. */
-    uint64_t footprint_base;
-    uint64_t footprint_peak; /* Writer: clone 0 between two waits at clone_gate; the controller. */
+    /* Writer: clone 0 between two waits at clone_gate; the controller. */
+    struct replay_footprint footprint;
     uint32_t worker_count;
     uint32_t pass_count;
     pthread_barrier_t pass_gate;  /* All workers, all consumers and the controller. */
@@ -115,6 +115,9 @@ void *replay_worker_main(void *argument);
 
 /** Turn the samples into figures, once all workers are gone. */
 void replay_evaluate(const struct replay_engine *engine, struct replay_result *result);
+
+/** The part of it that is about plans. */
+struct replay_plans replay_evaluate_plans(const struct replay_engine *engine);
 
 /** All errors that were found. */
 uint64_t replay_count_errors(const struct replay_engine *engine);

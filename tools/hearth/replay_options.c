@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "replay.h"
+#include "replay_lists.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -19,6 +20,8 @@ enum {
     KEY_BACKING = 0x100,
     KEY_CHECK,
     KEY_HOLD,
+    KEY_STORE,
+    KEY_ROW_FD,
 };
 
 static const struct argp_option options_table[] = {
@@ -33,13 +36,19 @@ static const struct argp_option options_table[] = {
      "Hand exported allocations to N threads, which check and free them (default: none)", 0},
     {"hold", KEY_HOLD, "K", 0,
      "Consumers keep what a clone exported in its last K runs (default 0; needs --consumers)", 0},
-    {"allocator", KEY_ALLOCATOR, "NAME", 0, "hearth, service, malloc or jemalloc (default hearth)",
+    {"allocator", KEY_ALLOCATOR, "NAME[,NAME...]", 0,
+     "hearth, service, malloc or jemalloc (default hearth)", 0},
+    {"store", KEY_STORE, "NAME[,NAME...]", 0,
+     "Hearth's store of execution storage: lists, spans or plans (default lists). Several are "
+     "compared, "
+     "with malloc and jemalloc beside them unless --allocator is given",
      0},
     {"backing", KEY_BACKING, "NAME", 0,
      "Hearth's backing: jemalloc or mmap (default: as HEARTH_CONF and the build say)", 0},
     {"check", KEY_CHECK, "HOW", 0,
      "Where buffers are written and checked: pages (default) or lines of 64 bytes", 0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON array instead of a table", 0},
+    {"row-fd", KEY_ROW_FD, "FD", OPTION_HIDDEN, "For this program's own use", 0},
     {0},
 };
 
@@ -106,9 +115,9 @@ static void parse_threads(struct argp_state *state, const char *arg, struct repl
 static void parse_check(struct argp_state *state, const char *arg, struct replay_options *options)
 {
     if (strcmp(arg, "pages") == 0) {
-        options->stride = 4096;
+        options->stride = REPLAY_STRIDE_PAGES;
     } else if (strcmp(arg, "lines") == 0) {
-        options->stride = 64;
+        options->stride = REPLAY_STRIDE_LINES;
     } else {
         argp_error(state, "--check '%s': expected pages or lines", arg);
     }
@@ -120,12 +129,6 @@ static void check_together(struct argp_state *state, const struct replay_options
     if (options->hold > 0 && options->consumers == 0) {
         argp_error(state, "--hold %" PRIu32 ": somebody has to hold: give --consumers as well",
                    options->hold);
-    }
-    if (options->backing != NULL && strcmp(options->allocator, "hearth") != 0 &&
-        strcmp(options->allocator, "service") != 0) {
-        argp_error(state,
-                   "--backing is an option of --allocator hearth and service, not of %s: drop one",
-                   options->allocator);
     }
 }
 
@@ -158,11 +161,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         parse_number(state, "--hold", arg, 0, REPLAY_HOLD_MAX, &options->hold);
         return 0;
     case KEY_ALLOCATOR:
-        options->allocator = arg;
-        if (!replay_allocator_known(arg)) {
-            argp_error(state, "--allocator '%s': expected hearth, service, malloc or jemalloc",
-                       arg);
-        }
+        replay_parse_allocators(state, arg, options);
+        return 0;
+    case KEY_STORE:
+        replay_parse_stores(state, arg, options);
+        return 0;
+    case KEY_ROW_FD:
+        options->row_fd = atoi(arg);
         return 0;
     case KEY_BACKING:
         options->backing = arg;
@@ -185,6 +190,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         check_together(state, options);
+        replay_choose_subjects(state, options);
         raise_warmup(options);
         return 0;
     default:
@@ -200,8 +206,8 @@ void replay_options_parse(int argc, char **argv, struct replay_options *options)
                                        .clone_counts = 1,
                                        .runs = 10,
                                        .warmup = 3,
-                                       .allocator = "hearth",
-                                       .stride = 4096};
+                                       .row_fd = -1,
+                                       .stride = REPLAY_STRIDE_PAGES};
     if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0) {
         exit(COMMAND_BAD_INPUT);
     }

@@ -169,19 +169,14 @@ static void plain_event(struct replay_worker *worker, const struct trace_event *
     }
 }
 
-/* All clones stand at the same run's peak at the same moment, so one reading sees them all
+/* All clones stand at the same run's peak, or end, at the same moment, so one reading sees them all
  * there. */
-static void sample_peak(struct replay_worker *worker)
+static void sample(struct replay_worker *worker)
 {
     struct replay_engine *engine = worker->engine;
     pthread_barrier_wait(&engine->clone_gate);
     if (worker->clone == 0) {
-        struct replay_allocator *allocator = engine->job->allocator;
-        struct replay_snapshot snapshot = {0};
-        allocator->ops->snapshot(allocator, &snapshot);
-        if (snapshot.footprint > engine->footprint_peak) {
-            engine->footprint_peak = snapshot.footprint;
-        }
+        replay_footprint_sample(engine);
     }
     pthread_barrier_wait(&engine->clone_gate);
 }
@@ -203,8 +198,8 @@ static void run_segment(struct replay_worker *worker, const struct trace_event *
     case REPLAY_SAMPLE:
         for (; event < end; event++) {
             plain_event(worker, event);
-            if (event->run_peak) {
-                sample_peak(worker);
+            if (event->run_peak || event->run_last) {
+                sample(worker);
             }
         }
         return;
@@ -252,25 +247,42 @@ static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
     }
 }
 
-static void read_exec(const struct replay_worker *worker, struct replay_exec_figures *figures)
+static struct replay_exec_figures read_exec(const struct replay_worker *worker)
 {
     const struct replay_allocator *allocator = worker->engine->job->allocator;
+    struct replay_exec_figures figures = {0};
     if (allocator->has_arenas) {
-        allocator->ops->exec_figures(&worker->lane, figures);
+        allocator->ops->exec_figures(&worker->lane, &figures);
     }
+    return figures;
+}
+
+/* What was counted between two readings is added; the rest is as it stands. */
+static void add_exec(struct replay_exec_figures *sum, const struct replay_exec_figures *start,
+                     const struct replay_exec_figures *end)
+{
+    struct replay_exec_figures before = *sum;
+    *sum = *end;
+    sum->created = before.created + end->created - start->created;
+    sum->allocs = before.allocs + end->allocs - start->allocs;
+    sum->plan_hits = before.plan_hits + end->plan_hits - start->plan_hits;
+    sum->plan_misses = before.plan_misses + end->plan_misses - start->plan_misses;
+    sum->plan_blocked = before.plan_blocked + end->plan_blocked - start->plan_blocked;
+    sum->plans_made = before.plans_made + end->plans_made - start->plans_made;
 }
 
 static void measure_pass(struct replay_worker *worker)
 {
     struct replay_sample *sample = &worker->samples[worker->engine->pass];
     uint64_t calls = worker->lane.backing_calls;
-    read_exec(worker, &sample->exec_start);
+    struct replay_exec_figures start = read_exec(worker);
     uint64_t faults = replay_thread_faults();
     sample->start_ns = replay_clock_ns();
     run_pass(worker, sample);
     sample->end_ns = replay_clock_ns();
     sample->faults = replay_thread_faults() - faults;
-    read_exec(worker, &sample->exec_end);
+    struct replay_exec_figures end = read_exec(worker);
+    add_exec(&sample->exec, &start, &end);
     sample->backing_calls = worker->lane.backing_calls - calls;
 }
 

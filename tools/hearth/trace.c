@@ -96,6 +96,25 @@ uint64_t trace_peak_below(const struct trace *trace, uint64_t limit)
     return peak;
 }
 
+static uint64_t exec_peak(const struct trace *trace)
+{
+    uint64_t live = 0;
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->exported) {
+            continue;
+        }
+        if (event->op == TRACE_FREE) {
+            live = live > event->bytes ? live - event->bytes : 0;
+            continue;
+        }
+        live = add_saturated(live, event->bytes);
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
 /* Marks the event with the highest live bytes of each run, where footprint is sampled. */
 static void mark_run_peaks(struct trace *trace)
 {
@@ -163,6 +182,7 @@ bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAG
         return false;
     }
     trace->peak_live_bytes = trace_peak_below(trace, UINT64_MAX);
+    trace->exec_peak_bytes = exec_peak(trace);
     mark_run_peaks(trace);
     count_outputs(trace);
     return true;
