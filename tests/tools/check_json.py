@@ -10,7 +10,7 @@ REPLAY_KEYS = {
     "engine_runs_per_pass", "errors", "minor_faults_per_run", "backing_calls_per_run",
     "page_events_per_run", "ops_per_run", "ms_per_run", "ns_per_op", "peak_live_bytes",
     "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed", "consumers", "hold",
-    "store", "rss_bytes",
+    "store", "rss_bytes", "fresh_threads", "runs_told",
 }
 
 # Of allocators that have arenas; null for the others.
@@ -23,7 +23,7 @@ ARENA_KEYS = {
 # Of arenas with plans; null for the others.
 PLAN_KEYS = {
     "plan_share", "plan_share_of_all", "plan_over_bound", "plan_blocked", "plans_made", "plans",
-    "slab_bytes", "idle_slab_bytes",
+    "slab_bytes", "idle_exec_bytes",
 }
 
 HEARTH = ("hearth", "service")

@@ -161,40 +161,6 @@ test_jemalloc() {
     fi
 }
 
-# The stores one after the other, alone and beside malloc and jemalloc.
-test_stores() {
-    local trace=$traces/cls.csv store peers hearth_rows=hearth:lists,hearth:spans,hearth:plans
-    for store in lists spans plans; do
-        run "$hearth" replay --json --store $store --runs 2 --threads 1,2 "$trace"
-        expect_status "store $store" 0
-        check_json "store $store" stores "$trace" hearth:$store,hearth:$store
-        run "$hearth" replay --json --store $store --allocator service --runs 2 --check lines "$trace"
-        expect_status "store $store of a service" 0
-        check_json "store $store of a service" stores "$trace" service:$store
-        run env HEARTH_CONF=exec_store:$store "$hearth" replay --json --runs 1 "$trace"
-        check_json "store $store by HEARTH_CONF" stores "$trace" hearth:$store
-    done
-    run "$hearth" replay --json --runs 1 "$trace"
-    check_json "no store" stores "$trace" hearth:lists
-    run "$hearth" replay --json --store plans,lists --allocator service,hearth --runs 1 "$trace"
-    check_json "stores of both" stores "$trace" \
-        service:plans,service:lists,hearth:plans,hearth:lists
-    # Peers stand beside several stores where they can: not without jemalloc, or in a sanitizer build.
-    run "$hearth" replay --json --store lists,spans,plans --runs 2 "$trace"
-    expect_status "stores beside peers" 0
-    for peers in malloc jemalloc; do
-        if ! grep -qF "without $peers: --allocator $peers" "$work/err"; then
-            hearth_rows=$hearth_rows,$peers
-        fi
-    done
-    check_json "stores beside peers" stores "$trace" "$hearth_rows"
-    run "$hearth" replay --store lists,plans --allocator hearth --runs 1 "$trace"
-    expect_status "stores as a table" 0
-    expect_text "stores as a table" out "served"
-    run "$hearth" replay --json --allocator broken,hearth --runs 1 "$traces/vad.csv"
-    expect_status "a broken allocator among others" 1
-}
-
 # malformed NAME LINE REASON LINES...: the lines make a trace that must be refused at LINE.
 malformed() {
     local name=$1 line=$2 reason=$3
@@ -314,16 +280,6 @@ test_options() {
     impossible "--allocator 'tcmalloc': expected hearth" replay --allocator tcmalloc "$trace"
     impossible "--backing 'ram': expected jemalloc or mmap" replay --backing ram "$trace"
     impossible "--backing is an option of" replay --backing mmap --allocator malloc "$trace"
-    impossible "--allocator 'tcmalloc': expected hearth, service, malloc or jemalloc" replay \
-        --allocator hearth,tcmalloc "$trace"
-    impossible "--allocator '': expected hearth" replay --allocator "" "$trace"
-    impossible "--store 'list': expected lists, spans or plans" replay --store list "$trace"
-    impossible "--store '': expected lists, spans or plans" replay --store plans, "$trace"
-    impossible "--store 'plans ': expected lists" replay --store "plans " "$trace"
-    impossible "at most 8 names" replay --store plans,plans,plans,plans,plans,plans,plans,plans,lists \
-        "$trace"
-    impossible "--store is an option of" replay --store plans --allocator malloc,jemalloc "$trace"
-    impossible "option '--store' requires an argument" replay "$trace" --store
     impossible "--consumers '0': give a number from 1 to 64" replay --consumers 0 "$trace"
     impossible "--consumers '65': give a number from 1 to 64" replay --consumers 65 "$trace"
     impossible "--consumers 'all': give a number from 1 to 64" replay --consumers all "$trace"
@@ -341,9 +297,6 @@ test_options() {
     printf 'run,op,id,bytes,thread\n0,alloc,1,8,255\n' >"$work/wide.csv"
     impossible "--threads 256: $work/wide.csv has 256 threads" replay --threads 256 "$work/wide.csv"
     impossible "use at most 3" replay --threads 4 --consumers 1 "$work/wide.csv"
-    run env HEARTH_CONF=exec_store:plans "$hearth" replay --store lists "$trace"
-    expect_status "a store twice" 2
-    expect_text "a store twice" err "HEARTH_CONF says exec_store:plans"
     run env HEARTH_CONF=exec_cap:lots "$hearth" replay "$trace"
     expect_status "replay with a bad HEARTH_CONF" 2
     expect_text "replay with a bad HEARTH_CONF" err "HEARTH_CONF: "
@@ -436,7 +389,6 @@ test_consumers
 test_odd_outputs
 test_oracle
 test_jemalloc
-test_stores
 test_malformed
 test_several_malformed
 test_odd_traces

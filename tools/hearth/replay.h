@@ -38,6 +38,8 @@ struct replay_job {
     uint32_t hold;      /* Runs for which they keep them; 0 without consumers. */
     size_t stride;      /* Distance of the marks in a buffer, see pattern.h. */
     size_t touch_limit; /* Larger buffers are taken and returned but not written. */
+    bool tell_runs;     /* Say to the arenas where a run begins and ends. */
+    bool fresh_threads; /* A new thread for each run. The trace has one thread. */
     bool progress;      /* Say on stderr how far it is. */
 };
 
@@ -65,7 +67,7 @@ struct replay_plans {
     /* At the end of the measured passes. */
     uint64_t plans;           /* Of the slab with most of them. */
     uint64_t slab_bytes;      /* Of the largest slab. */
-    uint64_t idle_slab_bytes; /* Of slabs that are lent to no arena. */
+    uint64_t idle_exec_bytes; /* In no arena: idle slabs, and what ended threads left. */
     double over_bound;        /* Bytes of a plan over its bound; the worst arena. */
 };
 

@@ -82,6 +82,9 @@ struct replay_allocator_ops {
     enum hearth_status (*alloc)(struct replay_lane *lane, size_t bytes, bool exported,
                                 struct replay_block *block);
     enum hearth_status (*free)(struct replay_lane *lane, struct replay_block *block);
+    /* NULL: it does not want to know. */
+    enum hearth_status (*run_begin)(struct replay_lane *lane);
+    enum hearth_status (*run_end)(struct replay_lane *lane);
     /* Only with has_arenas. The lane's arena must be there. */
     void (*exec_figures)(const struct replay_lane *lane, struct replay_exec_figures *figures);
     /* Called while no operation runs. */

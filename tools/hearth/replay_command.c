@@ -93,10 +93,26 @@ static bool memory_fits(const struct trace *trace, uint32_t clones, uint32_t hol
     return false;
 }
 
+/* Which of its threads would the new one be? */
+static bool can_be_fresh(const struct trace *trace)
+{
+    if (trace->thread_count == 1) {
+        return true;
+    }
+    fprintf(stderr,
+            "hearth replay: --fresh-threads: %s has %" PRIu32
+            " threads itself: only traces of one thread can be run this way\n",
+            trace->path, trace->thread_count);
+    return false;
+}
+
 static bool all_fit(const struct replay_options *options, const struct trace *traces,
                     uint64_t budget)
 {
     for (size_t i = 0; i < options->trace_count; i++) {
+        if (options->fresh_threads && !can_be_fresh(&traces[i])) {
+            return false;
+        }
         for (size_t c = 0; c < options->clone_counts; c++) {
             if (!threads_fit(&traces[i], options->clones[c], options->consumers) ||
                 !memory_fits(&traces[i], options->clones[c], options->hold, budget)) {
@@ -134,6 +150,8 @@ static enum command_status measure_all(const struct replay_options *options,
             .hold = options->hold,
             .stride = options->stride,
             .touch_limit = budget,
+            .tell_runs = options->tell_runs,
+            .fresh_threads = options->fresh_threads,
             .progress = isatty(STDERR_FILENO) == 1,
         };
         if (subject >= options->subject_count - options->peer_count) {

@@ -52,6 +52,7 @@ struct replay_worker {
     size_t reserved; /* Buffers taken and returned before the first pass. */
     uint64_t reserve_errors;
     uint64_t hand_over_ns; /* Of the present segment. */
+    uint64_t run_told;     /* Whose begin was told last; of all passes. */
     pthread_t thread;
     uint32_t clone;
     uint16_t trace_thread;
@@ -112,6 +113,21 @@ bool replay_wait_for_start(struct replay_engine *engine);
 
 /** Body of a worker's thread; the argument is its struct replay_worker. */
 void *replay_worker_main(void *argument);
+
+/** Run a segment of the pass, or a part of it. */
+void replay_run_segment(struct replay_worker *worker, struct replay_sample *sample,
+                        const struct trace_event *first, const struct trace_event *end);
+
+/** The same with a new thread for each run, which begins and ends as a thread of the allocator. */
+void replay_run_fresh(struct replay_worker *worker, struct replay_sample *sample,
+                      const struct trace_event *first, const struct trace_event *end);
+
+/** What the worker's arena tells; 0 where it has none. Thread: any, while the arena is there. */
+struct replay_exec_figures replay_read_exec(const struct replay_worker *worker);
+
+/** Add what was counted between two readings; the rest is as it stands. */
+void replay_add_exec(struct replay_exec_figures *sum, const struct replay_exec_figures *start,
+                     const struct replay_exec_figures *end);
 
 /** Turn the samples into figures, once all workers are gone. */
 void replay_evaluate(const struct replay_engine *engine, struct replay_result *result);

@@ -22,6 +22,11 @@ static void explain(const struct replay_engine *engine, const struct replay_fail
                 failure->mismatch.found);
         return;
     }
+    if (failure->kind == REPLAY_FAILED_TELL) {
+        fprintf(stderr, "telling of run %" PRIu32 ": %s: %s\n", event->run,
+                hearth_status_name(failure->status), hearth_status_text(failure->status));
+        return;
+    }
     fprintf(stderr, "%s%s of id %" PRIu64 " (%" PRIu64 " bytes): %s: %s\n",
             failure->kind == REPLAY_FAILED_ALLOC ? "alloc" : "free",
             failure->by_consumer ? " by a consumer" : "", event->id, event->bytes,
@@ -47,9 +52,10 @@ static uint32_t explain_worker(const struct replay_engine *engine,
 {
     explained = explain_log(engine, &worker->log, explained);
     if (worker->end_status != HEARTH_OK && explained < EXPLAINED) {
-        fprintf(stderr, "hearth replay: %s: clone %" PRIu32 ": ending its arena: %s: %s\n",
-                engine->job->trace->path, worker->clone, hearth_status_name(worker->end_status),
-                hearth_status_text(worker->end_status));
+        fprintf(stderr, "hearth replay: %s: clone %" PRIu32 ": %s: %s: %s\n",
+                engine->job->trace->path, worker->clone,
+                engine->job->fresh_threads ? "a new thread" : "ending its arena",
+                hearth_status_name(worker->end_status), hearth_status_text(worker->end_status));
         explained++;
     }
     return explained;

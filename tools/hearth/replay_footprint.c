@@ -55,12 +55,7 @@ static uint64_t exec_footprint(const struct replay_engine *engine,
         return snapshot->exec_footprint;
     }
     for (uint32_t i = 0; i < engine->worker_count; i++) {
-        const struct replay_lane *lane = &engine->workers[i].lane;
-        struct replay_exec_figures figures = {0};
-        if (lane->exec != NULL) {
-            allocator->ops->exec_figures(lane, &figures);
-        }
-        sum += figures.footprint;
+        sum += replay_read_exec(&engine->workers[i]).footprint;
     }
     return sum;
 }

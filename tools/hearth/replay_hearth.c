@@ -86,6 +86,16 @@ static enum hearth_status give(struct replay_lane *lane, struct replay_block *bl
     return hearth_exec_free(block->origin, block->handle);
 }
 
+static enum hearth_status run_begin(struct replay_lane *lane)
+{
+    return hearth_exec_run_begin(lane->exec, 0);
+}
+
+static enum hearth_status run_end(struct replay_lane *lane)
+{
+    return hearth_exec_run_end(lane->exec);
+}
+
 static void exec_figures(const struct replay_lane *lane, struct replay_exec_figures *figures)
 {
     struct hearth_exec_stats stats = HEARTH_EXEC_STATS_INIT;
@@ -160,6 +170,8 @@ static const struct replay_allocator_ops hearth_ops = {
     .thread_end = thread_end,
     .alloc = take,
     .free = give,
+    .run_begin = run_begin,
+    .run_end = run_end,
     .exec_figures = exec_figures,
     .snapshot = snapshot,
     .forget_peak = forget_peak,

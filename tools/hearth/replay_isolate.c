@@ -96,6 +96,12 @@ static void describe_job(struct command_line *line, const struct replay_job *job
         add_number(line, "--consumers", job->consumers);
         add_number(line, "--hold", job->hold);
     }
+    if (job->fresh_threads) {
+        add(line, "--fresh-threads");
+    }
+    if (job->tell_runs) {
+        add(line, "--tell-runs");
+    }
     add(line, job->stride == REPLAY_STRIDE_LINES ? "--check=lines" : "--check=pages");
 }
 

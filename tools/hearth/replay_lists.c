@@ -114,7 +114,8 @@ void replay_choose_subjects(struct argp_state *state, struct replay_options *opt
 {
     bool allocators_given = options->allocator_count > 0;
     if (!allocators_given) {
-        options->allocators[options->allocator_count++] = "hearth";
+        options->allocators[options->allocator_count++] =
+            options->fresh_threads ? "service" : "hearth";
     }
     if (options->backing != NULL && !any_hearth(options)) {
         argp_error(state,

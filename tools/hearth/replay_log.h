@@ -16,6 +16,7 @@ enum replay_failure_kind {
     REPLAY_FAILED_ALLOC,
     REPLAY_FAILED_FREE,
     REPLAY_FAILED_CHECK,
+    REPLAY_FAILED_TELL,
     REPLAY_FAILURE_KINDS,
 };
 

@@ -21,6 +21,8 @@ enum {
     KEY_CHECK,
     KEY_HOLD,
     KEY_STORE,
+    KEY_TELL_RUNS,
+    KEY_FRESH_THREADS,
     KEY_ROW_FD,
 };
 
@@ -47,6 +49,10 @@ static const struct argp_option options_table[] = {
      "Hearth's backing: jemalloc or mmap (default: as HEARTH_CONF and the build say)", 0},
     {"check", KEY_CHECK, "HOW", 0,
      "Where buffers are written and checked: pages (default) or lines of 64 bytes", 0},
+    {"tell-runs", KEY_TELL_RUNS, NULL, 0,
+     "Tell hearth where a run begins and ends (default: it finds out)", 0},
+    {"fresh-threads", KEY_FRESH_THREADS, NULL, 0,
+     "A new thread for each run of a clone, of one service unless --allocator is given", 0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON array instead of a table", 0},
     {"row-fd", KEY_ROW_FD, "FD", OPTION_HIDDEN, "For this program's own use", 0},
     {0},
@@ -177,6 +183,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_CHECK:
         parse_check(state, arg, options);
+        return 0;
+    case KEY_TELL_RUNS:
+        options->tell_runs = true;
+        return 0;
+    case KEY_FRESH_THREADS:
+        options->fresh_threads = true;
         return 0;
     case KEY_JSON:
         options->json = true;

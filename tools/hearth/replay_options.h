@@ -37,6 +37,8 @@ struct replay_options {
     size_t peer_count; /* The last ones: nobody asked for them, and they are measured briefly. */
     int row_fd; /* Where the only row goes as bytes, for the process that asked; -1: it is printed. */
     size_t stride;
+    bool tell_runs;
+    bool fresh_threads;
     bool json;
 };
 

@@ -68,8 +68,8 @@ static json_t *make_plans(const struct replay_row *row)
     const struct replay_plans *plans = &row->result.plans;
     bool has = replay_has_plans(row);
     json_t *object = json_pack(
-        "{s:s?, s:o, s:o, s:o, s:o}", "store", row->store[0] != '\0' ? row->store : NULL,
-        "rss_bytes",
+        "{s:s?, s:b, s:b, s:o, s:o, s:o, s:o}", "store", row->store[0] != '\0' ? row->store : NULL,
+        "fresh_threads", row->job.fresh_threads, "runs_told", row->job.tell_runs, "rss_bytes",
         row->result.rss_bytes > 0 ? json_integer(integer(row->result.rss_bytes)) : json_null(),
         "plan_share", real_figure(has, replay_plan_share(plans)), "plan_share_of_all",
         real_figure(has, replay_plan_share_of_all(plans)), "plan_over_bound",
@@ -82,7 +82,7 @@ static json_t *make_plans(const struct replay_row *row)
         {"plans_made", plans->made},
         {"plans", plans->plans},
         {"slab_bytes", plans->slab_bytes},
-        {"idle_slab_bytes", plans->idle_slab_bytes},
+        {"idle_exec_bytes", plans->idle_exec_bytes},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         json_t *value = has ? json_integer(integer(counts[i].value)) : json_null();

@@ -181,8 +181,8 @@ static void sample(struct replay_worker *worker)
     pthread_barrier_wait(&engine->clone_gate);
 }
 
-static void run_segment(struct replay_worker *worker, const struct trace_event *event,
-                        const struct trace_event *end)
+static void run_events(struct replay_worker *worker, const struct trace_event *event,
+                       const struct trace_event *end)
 {
     switch (worker->engine->mode) {
     case REPLAY_TOUCH:
@@ -209,6 +209,58 @@ static void run_segment(struct replay_worker *worker, const struct trace_event *
     }
 }
 
+/* Calls that some allocators do not have. */
+static void tell(struct replay_worker *worker, const struct trace_event *event,
+                 enum hearth_status (*call)(struct replay_lane *lane))
+{
+    enum hearth_status status = call != NULL ? call(&worker->lane) : HEARTH_OK;
+    if (status != HEARTH_OK) {
+        fail(worker,
+             (struct replay_failure){.event = event, .kind = REPLAY_FAILED_TELL, .status = status});
+    }
+}
+
+/* A thread that is not there for a run's end has it ended by the next run's begin. */
+static void run_told(struct replay_worker *worker, const struct trace_event *event,
+                     const struct trace_event *end)
+{
+    const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
+    while (event < end) {
+        const struct trace_event *stop = event;
+        while (stop < end && stop->run == event->run) {
+            stop++;
+        }
+        uint64_t run = ((uint64_t)worker->engine->pass << 32) + event->run + 1;
+        if (worker->run_told != run) {
+            worker->run_told = run;
+            tell(worker, event, ops->run_begin);
+        }
+        run_events(worker, event, stop);
+        if (stop[-1].run_last) {
+            tell(worker, stop - 1, ops->run_end);
+        }
+        event = stop;
+    }
+}
+
+void replay_run_segment(struct replay_worker *worker, struct replay_sample *sample,
+                        const struct trace_event *first, const struct trace_event *end)
+{
+    bool timed = worker->engine->mode == REPLAY_TIME;
+    worker->hand_over_ns = 0;
+    uint64_t start = timed ? replay_clock_ns() : 0;
+    if (worker->engine->job->tell_runs) {
+        run_told(worker, first, end);
+    } else {
+        run_events(worker, first, end);
+    }
+    if (timed) {
+        uint64_t spent = replay_clock_ns() - start;
+        uint64_t cost = worker->engine->clock_cost_ns + worker->hand_over_ns;
+        sample->op_ns += spent > cost ? spent - cost : 0;
+    }
+}
+
 static void wait_for_turn(struct replay_worker *worker)
 {
     while (sem_wait(&worker->turns[worker->trace_thread]) != 0 && errno == EINTR) {
@@ -221,7 +273,7 @@ static void wait_for_turn(struct replay_worker *worker)
 static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
 {
     const struct trace *trace = worker->engine->job->trace;
-    bool timed = worker->engine->mode == REPLAY_TIME;
+    bool fresh = worker->engine->job->fresh_threads;
     for (uint32_t i = 0; i < trace->segment_count; i++) {
         const struct trace_segment *segment = &trace->segments[i];
         if (segment->thread != worker->trace_thread) {
@@ -230,14 +282,11 @@ static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
         if (i > 0) {
             wait_for_turn(worker);
         }
-        worker->hand_over_ns = 0;
-        uint64_t start = timed ? replay_clock_ns() : 0;
         const struct trace_event *first = &trace->events[segment->first];
-        run_segment(worker, first, first + segment->count);
-        if (timed) {
-            uint64_t spent = replay_clock_ns() - start;
-            uint64_t cost = worker->engine->clock_cost_ns + worker->hand_over_ns;
-            sample->op_ns += spent > cost ? spent - cost : 0;
+        if (fresh) {
+            replay_run_fresh(worker, sample, first, first + segment->count);
+        } else {
+            replay_run_segment(worker, sample, first, first + segment->count);
         }
         if (i + 1 < trace->segment_count) {
             sem_post(&worker->turns[trace->segments[i + 1].thread]);
@@ -247,42 +296,21 @@ static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
     }
 }
 
-static struct replay_exec_figures read_exec(const struct replay_worker *worker)
-{
-    const struct replay_allocator *allocator = worker->engine->job->allocator;
-    struct replay_exec_figures figures = {0};
-    if (allocator->has_arenas) {
-        allocator->ops->exec_figures(&worker->lane, &figures);
-    }
-    return figures;
-}
-
-/* What was counted between two readings is added; the rest is as it stands. */
-static void add_exec(struct replay_exec_figures *sum, const struct replay_exec_figures *start,
-                     const struct replay_exec_figures *end)
-{
-    struct replay_exec_figures before = *sum;
-    *sum = *end;
-    sum->created = before.created + end->created - start->created;
-    sum->allocs = before.allocs + end->allocs - start->allocs;
-    sum->plan_hits = before.plan_hits + end->plan_hits - start->plan_hits;
-    sum->plan_misses = before.plan_misses + end->plan_misses - start->plan_misses;
-    sum->plan_blocked = before.plan_blocked + end->plan_blocked - start->plan_blocked;
-    sum->plans_made = before.plans_made + end->plans_made - start->plans_made;
-}
-
 static void measure_pass(struct replay_worker *worker)
 {
     struct replay_sample *sample = &worker->samples[worker->engine->pass];
     uint64_t calls = worker->lane.backing_calls;
-    struct replay_exec_figures start = read_exec(worker);
+    bool fresh = worker->engine->job->fresh_threads; /* Then each tells of itself. */
+    struct replay_exec_figures start = replay_read_exec(worker);
     uint64_t faults = replay_thread_faults();
     sample->start_ns = replay_clock_ns();
     run_pass(worker, sample);
     sample->end_ns = replay_clock_ns();
-    sample->faults = replay_thread_faults() - faults;
-    struct replay_exec_figures end = read_exec(worker);
-    add_exec(&sample->exec, &start, &end);
+    if (!fresh) {
+        sample->faults = replay_thread_faults() - faults;
+        struct replay_exec_figures end = replay_read_exec(worker);
+        replay_add_exec(&sample->exec, &start, &end);
+    }
     sample->backing_calls = worker->lane.backing_calls - calls;
 }
 
@@ -306,7 +334,10 @@ void *replay_worker_main(void *argument)
     if (!replay_wait_for_start(engine)) {
         return NULL;
     }
-    worker->begin_status = allocator->ops->thread_begin(allocator, &worker->lane);
+    bool fresh = engine->job->fresh_threads;
+    if (!fresh) {
+        worker->begin_status = allocator->ops->thread_begin(allocator, &worker->lane);
+    }
     pthread_barrier_wait(&engine->pass_gate); /* The controller looks at begin_status. */
     for (;;) {
         pthread_barrier_wait(&engine->pass_gate);
@@ -319,6 +350,8 @@ void *replay_worker_main(void *argument)
         measure_pass(worker);
         pthread_barrier_wait(&engine->pass_gate);
     }
-    worker->end_status = allocator->ops->thread_end(allocator, &worker->lane);
+    if (!fresh) {
+        worker->end_status = allocator->ops->thread_end(allocator, &worker->lane);
+    }
     return NULL;
 }
