@@ -11,6 +11,7 @@ REPLAY_KEYS = {
     "page_events_per_run", "ops_per_run", "ms_per_run", "ns_per_op", "peak_live_bytes",
     "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed", "consumers", "hold",
     "store", "rss_bytes", "fresh_threads", "runs_told",
+    "inject_percent", "inject_kinds", "seed", "faults_injected",
 }
 
 # Of allocators that have arenas; null for the others.
@@ -47,6 +48,9 @@ TRACES = {
     "det640_parallel": (46694400, 2, 2), "detvar": (46694400, 12, 1), "rec": (2949120, 2, 1),
     "vad": (10256, 4, 1),
 }
+
+# Allocations per run that are not exported.
+ALLOCS = {"cls": 183, "det640": 378, "det640_parallel": 401, "detvar": 378, "rec": 397, "vad": 53}
 
 # Exported allocations per run.
 OUTPUTS = {"vad": 2}
@@ -122,6 +126,29 @@ def stores(rows, path, subjects):
     assert ",".join(found) == subjects, found
     for row in rows:
         check_row(row, path, row["allocator"], row["threads"], row["runs"])
+
+
+def injected(rows, path, percent, kinds, seed):
+    """As many faults as were asked for, within what chance allows."""
+    for row in rows:
+        allocs = (ALLOCS[row["name"]] * row["engine_runs_per_pass"] * row["runs"])
+        wanted = allocs * float(percent) / 100
+        assert row["trace"] == path and row["errors"] == 0 and row["runs_told"] is True, row
+        assert abs(row["inject_percent"] - float(percent)) < 1e-9, row
+        assert row["inject_kinds"] == kinds and row["seed"] == int(seed), row
+        # A swap takes two allocations, and some faults are impossible where they were drawn.
+        assert row["faults_injected"] >= wanted * 0.6 - 4 * wanted ** 0.5 - 1, (row, wanted)
+        assert row["faults_injected"] <= wanted + 4 * wanted ** 0.5 + 1, (row, wanted)
+        check_plans(row)
+
+
+def same(rows, path, wanted, *keys):
+    """Whether these figures are those of the rows in the file `path`; wanted: yes or no."""
+    with open(path, encoding="utf-8") as file:
+        others = json.load(file)
+    found = [[row[key] for key in keys] for row in rows]
+    expected = [[other[key] for key in keys] for other in others]
+    assert (found == expected) == (wanted == "yes"), (found, expected)
 
 
 def consumers(rows, path, allocator, threads, runs, number, hold, lenient):
@@ -242,7 +269,7 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, stores, consumers, longer_hold, row, backing, peak, errors,
+    checks = {f.__name__: f for f in (replay, stores, injected, same, consumers, longer_hold, row, backing, peak, errors,
                                      doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])

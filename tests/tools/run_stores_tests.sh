@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run_stores_tests.sh PATH_TO_HEARTH SRC_DIR
 # `hearth replay` with the stores of execution arenas: which are measured, beside what, a new thread for each
-# run. Not covered: times, which depend on the machine.
+# run, faults put in. Not covered: times, which depend on the machine.
 set -u
 
 if [ $# -ne 2 ]; then
@@ -84,8 +84,46 @@ test_told_runs() {
     done
 }
 
+# Runs that are not as they were: no overlap, and the same runs again for the same seed.
+test_inject() {
+    local store kind trace=$traces/cls.csv all=late,swap,extra,missing,resize
+    local figures="errors faults_injected ops_per_run plan_share_of_all plan_blocked"
+    for store in lists spans plans; do
+        run "$hearth" replay --json --inject 3 --store $store --runs 4 --threads 1,2 "$trace"
+        expect_status "inject, $store" 0
+        check_json "inject, $store" injected "$trace" 3 $all 1
+        cp "$work/out" "$work/first"
+        run "$hearth" replay --json --inject 3:$all --seed 1 --store $store --runs 4 --threads 1,2 \
+            "$trace"
+        # shellcheck disable=SC2086 # words
+        check_json "inject twice, $store" same "$work/first" yes $figures
+        run "$hearth" replay --json --inject 3 --seed 2 --store $store --runs 4 --threads 1,2 "$trace"
+        check_json "inject with another seed, $store" injected "$trace" 3 $all 2
+        check_json "inject with another seed, $store" same "$work/first" no faults_injected ops_per_run
+    done
+    for kind in late swap extra missing resize; do
+        run "$hearth" replay --json --inject 10:$kind --store plans --runs 3 "$trace"
+        expect_status "inject $kind" 0
+        check_json "inject $kind" injected "$trace" 10 $kind 1
+    done
+    run "$hearth" replay --json --inject 0.3:late,extra --store plans --allocator service --runs 3 \
+        "$traces/det640_parallel.csv"
+    expect_status "inject into two threads" 0
+    check_json "inject into two threads" injected "$traces/det640_parallel.csv" 0.3 late,extra 1
+    # Everywhere: what is left of cls is its output, of others twice as many allocations.
+    run "$hearth" replay --json --inject 100:missing --runs 2 "$trace"
+    check_json "inject everywhere" row errors=0 faults_injected=732 ops_per_run=2
+    run "$hearth" replay --json --inject 100:extra --store plans --runs 2 "$trace"
+    check_json "inject everywhere" row errors=0 faults_injected=732 ops_per_run=734
+    run "$hearth" replay --json --inject 5 --allocator broken --runs 2 "$traces/vad.csv"
+    expect_status "inject, broken allocator" 1
+    expect_text "inject, broken allocator" err "was overwritten at offset"
+    run "$hearth" replay --inject 1 --store plans --runs 1 "$traces/vad.csv"
+    expect_status "inject as a table" 0
+}
+
 test_options() {
-    local trace=$traces/vad.csv
+    local argument trace=$traces/vad.csv
     impossible "--allocator 'tcmalloc': expected hearth, service, malloc or jemalloc" replay \
         --allocator hearth,tcmalloc "$trace"
     impossible "--allocator '': expected hearth" replay --allocator "" "$trace"
@@ -99,6 +137,17 @@ test_options() {
     run env HEARTH_CONF=exec_store:plans "$hearth" replay --store lists "$trace"
     expect_status "a store twice" 2
     expect_text "a store twice" err "HEARTH_CONF says exec_store:plans"
+    impossible "--inject '': give a rate from 0.0001 to 100 per cent" replay --inject "" "$trace"
+    for argument in 0 0.00001 100.1 -1 .5 5. 1e-1 1.2.3 3%; do
+        impossible "--inject '$argument': give a rate from 0.0001 to 100" replay --inject $argument "$trace"
+    done
+    impossible "--inject 'early': expected late, swap, extra, missing or resize" replay \
+        --inject 3:late,early "$trace"
+    impossible "--inject '': expected late, swap" replay --inject 3: "$trace"
+    impossible "--inject goes neither with" replay --inject 3 --consumers 1 "$trace"
+    impossible "--inject goes neither with" replay --inject 3 --fresh-threads "$trace"
+    impossible "--seed 7: it chooses faults: give --inject" replay --seed 7 "$trace"
+    impossible "--seed 'x': give a number from 0" replay --inject 3 --seed x "$trace"
     run "$hearth" replay --help
     expect_text "replay --help" out "--store=NAME"
     if grep -q row-fd "$work/out"; then
@@ -109,6 +158,7 @@ test_options() {
 test_stores
 test_fresh_threads
 test_told_runs
+test_inject
 test_options
 
 echo "run_stores_tests: $checks checks, $failures failed"

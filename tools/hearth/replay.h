@@ -4,6 +4,7 @@
 #define HEARTH_TOOL_REPLAY_H
 
 #include "replay_allocator.h"
+#include "replay_inject.h"
 #include "trace.h"
 
 #include <stdbool.h>
@@ -38,6 +39,7 @@ struct replay_job {
     uint32_t hold;      /* Runs for which they keep them; 0 without consumers. */
     size_t stride;      /* Distance of the marks in a buffer, see pattern.h. */
     size_t touch_limit; /* Larger buffers are taken and returned but not written. */
+    struct replay_faults faults; /* Put into the measured passes. Without consumers. */
     bool tell_runs;     /* Say to the arenas where a run begins and ends. */
     bool fresh_threads; /* A new thread for each run. The trace has one thread. */
     bool progress;      /* Say on stderr how far it is. */
@@ -82,6 +84,7 @@ struct replay_result {
     double ns_per_op;         /* Median over the passes and clones. */
     uint64_t footprint_bytes; /* Of all clones together. */
     double footprint_over_peak_live;
+    uint64_t faults_injected; /* In the measured passes. */
     uint64_t rss_bytes; /* Most resident bytes in the measured passes; 0: not told. */
     /* Passes before the first one without a fault and without a backing call; -1: there was
      * none. */

@@ -23,6 +23,7 @@ struct replay_block {
     void *handle; /* What the allocator frees by, if not by `data`. */
     void *origin; /* The arena it came from: the free may run on another thread. NULL: a lease. */
     uint64_t generation; /* The lease's. */
+    uint64_t seed;       /* Of the marks in it. */
 };
 
 /* One thread, as the allocator sees it. Lives in memory that the engine provides. A consumer's is

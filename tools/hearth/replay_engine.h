@@ -70,10 +70,13 @@ struct replay_engine {
     struct replay_consumer *consumers; /* NULL without. */
     struct replay_outlet *outlets;     /* By clone; NULL without consumers. */
     struct replay_snapshot *snapshots; /* Before each pass, and one after the last. */
+    struct replay_injector *injector;  /* NULL without faults. */
+    uint32_t *event_counts;            /* By pass. */
     uint64_t *op_times;                /* Room for the evaluation's median. */
     uint64_t clock_cost_ns;            /* What two readings of the clock cost. */
     /* Writer: clone 0 between two waits at clone_gate; the controller. */
     struct replay_footprint footprint;
+    uint32_t slot_count; /* Of one clone. */
     uint32_t worker_count;
     uint32_t pass_count;
     pthread_barrier_t pass_gate;  /* All workers, all consumers and the controller. */
@@ -83,8 +86,10 @@ struct replay_engine {
     pthread_cond_t start_changed;
     enum { REPLAY_START_WAIT, REPLAY_START_GO, REPLAY_START_ABORT } start; /* Guard: start_lock. */
     /* Writer: the controller between passes. */
+    const struct trace *trace; /* Of the pass. */
     enum replay_mode mode;
     uint32_t pass;
+    uint64_t faults_injected;
 };
 
 /** Passes are numbered: warm-up, measured, timed, and the sampling pass at the end. */

@@ -10,7 +10,7 @@
 
 static void explain(const struct replay_engine *engine, const struct replay_failure *failure)
 {
-    const struct trace_event *event = failure->event;
+    const struct trace_event *event = &failure->event;
     fprintf(stderr, "hearth replay: %s:%" PRIu32 ": clone %" PRIu32 ", pass %" PRIu32 ": ",
             engine->job->trace->path, event->line, failure->clone, failure->pass + 1);
     if (failure->kind == REPLAY_FAILED_CHECK) {

@@ -87,6 +87,17 @@ static void add_number(struct command_line *line, const char *option, uint64_t n
     add(line, text);
 }
 
+static void describe_faults(struct command_line *line, const struct replay_faults *faults)
+{
+    char text[ARGUMENT_BYTES];
+    char names[ARGUMENT_BYTES];
+    uint32_t per_cent = REPLAY_RATE_WHOLE / 100;
+    snprintf(text, sizeof text, "--inject=%u.%04u:%s", faults->rate / per_cent,
+             faults->rate % per_cent, replay_fault_names(faults, names, sizeof names));
+    add(line, text);
+    add_number(line, "--seed", faults->seed);
+}
+
 static void describe_job(struct command_line *line, const struct replay_job *job)
 {
     add_number(line, "--threads", job->clones);
@@ -95,6 +106,9 @@ static void describe_job(struct command_line *line, const struct replay_job *job
     if (job->consumers > 0) {
         add_number(line, "--consumers", job->consumers);
         add_number(line, "--hold", job->hold);
+    }
+    if (job->faults.rate > 0) {
+        describe_faults(line, &job->faults);
     }
     if (job->fresh_threads) {
         add(line, "--fresh-threads");

@@ -49,6 +49,66 @@ void replay_parse_stores(struct argp_state *state, const char *arg, struct repla
     options->stores_given = true;
 }
 
+/* "0.3": digits, and up to four behind a point. */
+static bool parse_rate(const char *text, size_t length, uint32_t *rate)
+{
+    uint64_t value = 0;
+    uint32_t scale = 0; /* Of what comes next; 0: no point yet. */
+    if (length == 0 || length > 8 || text[0] == '.' || text[length - 1] == '.') {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '.' && scale == 0) {
+            scale = REPLAY_RATE_WHOLE / 100;
+        } else if (text[i] < '0' || text[i] > '9' || scale == 1) {
+            return false;
+        } else if (scale == 0) {
+            value = value * 10 + (uint64_t)(text[i] - '0') * (REPLAY_RATE_WHOLE / 100);
+        } else {
+            scale /= 10;
+            value += (uint64_t)(text[i] - '0') * scale;
+        }
+    }
+    *rate = (uint32_t)value;
+    return value > 0 && value <= REPLAY_RATE_WHOLE;
+}
+
+static const char *find_fault(const char *name, size_t length)
+{
+    for (int fault = 0; fault < REPLAY_FAULTS; fault++) {
+        const char *known = replay_fault_name(fault);
+        if (strlen(known) == length && strncmp(known, name, length) == 0) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+void replay_parse_faults(struct argp_state *state, const char *arg, struct replay_options *options)
+{
+    const char *names[REPLAY_NAMES_MAX];
+    size_t count = 0;
+    size_t length = strcspn(arg, ":");
+    if (!parse_rate(arg, length, &options->faults.rate)) {
+        argp_error(
+            state,
+            "--inject '%s': give a rate from 0.0001 to 100 per cent, and kinds behind a colon",
+            arg);
+    }
+    if (arg[length] == ':') {
+        parse_names(state, arg + length + 1, find_fault, "--inject",
+                    "late, swap, extra, missing or resize", names, &count);
+    }
+    options->faults.kinds = 0;
+    for (int fault = 0; fault < REPLAY_FAULTS; fault++) {
+        bool named = count == 0;
+        for (size_t i = 0; i < count; i++) {
+            named = named || names[i] == replay_fault_name(fault);
+        }
+        options->faults.kinds |= named ? 1u << fault : 0;
+    }
+}
+
 /* The store that HEARTH_CONF orders, whatever the options say; NULL: none. */
 static const char *ordered_store(void)
 {

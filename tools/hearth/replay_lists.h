@@ -12,6 +12,9 @@ void replay_parse_allocators(struct argp_state *state, const char *arg,
                              struct replay_options *options);
 void replay_parse_stores(struct argp_state *state, const char *arg, struct replay_options *options);
 
+/** RATE[:KIND[,KIND...]], the rate in per cent. Ends the program likewise. */
+void replay_parse_faults(struct argp_state *state, const char *arg, struct replay_options *options);
+
 /** Once all options are known: the subjects. */
 void replay_choose_subjects(struct argp_state *state, struct replay_options *options);
 

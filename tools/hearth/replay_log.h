@@ -21,7 +21,7 @@ enum replay_failure_kind {
 };
 
 struct replay_failure {
-    const struct trace_event *event;
+    struct trace_event event;
     enum replay_failure_kind kind;
     enum hearth_status status;
     struct pattern_mismatch mismatch;

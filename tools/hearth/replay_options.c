@@ -23,6 +23,8 @@ enum {
     KEY_STORE,
     KEY_TELL_RUNS,
     KEY_FRESH_THREADS,
+    KEY_INJECT,
+    KEY_SEED,
     KEY_ROW_FD,
 };
 
@@ -53,6 +55,12 @@ static const struct argp_option options_table[] = {
      "Tell hearth where a run begins and ends (default: it finds out)", 0},
     {"fresh-threads", KEY_FRESH_THREADS, NULL, 0,
      "A new thread for each run of a clone, of one service unless --allocator is given", 0},
+    {"inject", KEY_INJECT, "RATE[:KIND[,KIND...]]", 0,
+     "Put faults into RATE per cent of the allocations of measured runs: late, swap, extra, "
+     "missing, resize "
+     "(default: all); also --tell-runs and --check lines",
+     0},
+    {"seed", KEY_SEED, "N", 0, "Which faults (default 1; needs --inject)", 0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON array instead of a table", 0},
     {"row-fd", KEY_ROW_FD, "FD", OPTION_HIDDEN, "For this program's own use", 0},
     {0},
@@ -118,8 +126,17 @@ static void parse_threads(struct argp_state *state, const char *arg, struct repl
     }
 }
 
+static void parse_seed(struct argp_state *state, const char *arg, struct replay_options *options)
+{
+    uint32_t seed = 0;
+    parse_number(state, "--seed", arg, 0, UINT32_MAX, &seed);
+    options->faults.seed = seed;
+    options->seed_given = true;
+}
+
 static void parse_check(struct argp_state *state, const char *arg, struct replay_options *options)
 {
+    options->stride_given = true;
     if (strcmp(arg, "pages") == 0) {
         options->stride = REPLAY_STRIDE_PAGES;
     } else if (strcmp(arg, "lines") == 0) {
@@ -132,6 +149,14 @@ static void parse_check(struct argp_state *state, const char *arg, struct replay
 /* What can only be judged once all options are known. */
 static void check_together(struct argp_state *state, const struct replay_options *options)
 {
+    if (options->seed_given && options->faults.rate == 0) {
+        argp_error(state, "--seed %" PRIu64 ": it chooses faults: give --inject as well",
+                   options->faults.seed);
+    }
+    if (options->faults.rate > 0 && (options->consumers > 0 || options->fresh_threads)) {
+        argp_error(state,
+                   "--inject goes neither with --consumers nor with --fresh-threads: drop one");
+    }
     if (options->hold > 0 && options->consumers == 0) {
         argp_error(state, "--hold %" PRIu32 ": somebody has to hold: give --consumers as well",
                    options->hold);
@@ -144,6 +169,45 @@ static void raise_warmup(struct replay_options *options)
     uint32_t least = options->hold + REPLAY_WARMUP_BEYOND_HOLD;
     if (options->hold > 0 && options->warmup < least) {
         options->warmup = least;
+    }
+}
+
+/* Buffers outlive their runs, so that nobody can find out where a run ends; and overlaps are what to look for. */
+static void prepare_faults(struct replay_options *options)
+{
+    if (options->faults.rate > 0) {
+        options->tell_runs = true;
+        options->stride = options->stride_given ? options->stride : REPLAY_STRIDE_LINES;
+    }
+}
+
+/* Of stores, and of what they are measured with. */
+static error_t parse_store_option(int key, char *arg, struct argp_state *state)
+{
+    struct replay_options *options = state->input;
+    uint32_t fd = 0;
+    switch (key) {
+    case KEY_STORE:
+        replay_parse_stores(state, arg, options);
+        return 0;
+    case KEY_ROW_FD:
+        parse_number(state, "--row-fd", arg, 0, INT32_MAX, &fd);
+        options->row_fd = (int)fd;
+        return 0;
+    case KEY_TELL_RUNS:
+        options->tell_runs = true;
+        return 0;
+    case KEY_FRESH_THREADS:
+        options->fresh_threads = true;
+        return 0;
+    case KEY_INJECT:
+        replay_parse_faults(state, arg, options);
+        return 0;
+    case KEY_SEED:
+        parse_seed(state, arg, options);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -169,12 +233,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_ALLOCATOR:
         replay_parse_allocators(state, arg, options);
         return 0;
-    case KEY_STORE:
-        replay_parse_stores(state, arg, options);
-        return 0;
-    case KEY_ROW_FD:
-        options->row_fd = atoi(arg);
-        return 0;
     case KEY_BACKING:
         options->backing = arg;
         if (strcmp(arg, "jemalloc") != 0 && strcmp(arg, "mmap") != 0) {
@@ -183,12 +241,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_CHECK:
         parse_check(state, arg, options);
-        return 0;
-    case KEY_TELL_RUNS:
-        options->tell_runs = true;
-        return 0;
-    case KEY_FRESH_THREADS:
-        options->fresh_threads = true;
         return 0;
     case KEY_JSON:
         options->json = true;
@@ -202,11 +254,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         check_together(state, options);
+        prepare_faults(options);
         replay_choose_subjects(state, options);
         raise_warmup(options);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_store_option(key, arg, state);
     }
 }
 
@@ -219,6 +272,7 @@ void replay_options_parse(int argc, char **argv, struct replay_options *options)
                                        .runs = 10,
                                        .warmup = 3,
                                        .row_fd = -1,
+                                       .faults = {.seed = 1},
                                        .stride = REPLAY_STRIDE_PAGES};
     if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0) {
         exit(COMMAND_BAD_INPUT);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "replay_allocator.h"
+#include "replay_inject.h"
 
 /* Entries of a --threads list. */
 #define REPLAY_LIST_MAX 16u
@@ -37,6 +38,9 @@ struct replay_options {
     size_t peer_count; /* The last ones: nobody asked for them, and they are measured briefly. */
     int row_fd; /* Where the only row goes as bytes, for the process that asked; -1: it is printed. */
     size_t stride;
+    struct replay_faults faults;
+    bool seed_given;
+    bool stride_given;
     bool tell_runs;
     bool fresh_threads;
     bool json;

@@ -62,6 +62,21 @@ double replay_plan_share_of_all(const struct replay_plans *plans)
     return share(plans->hits, plans->requests);
 }
 
+/* Null without faults. */
+static json_t *make_faults(const struct replay_row *row)
+{
+    const struct replay_faults *faults = &row->job.faults;
+    char names[64];
+    if (faults->rate == 0) {
+        return json_pack("{s:n, s:n, s:n, s:n}", "inject_percent", "inject_kinds", "seed",
+                         "faults_injected");
+    }
+    return json_pack("{s:f, s:s, s:I, s:I}", "inject_percent",
+                     100.0 * faults->rate / REPLAY_RATE_WHOLE, "inject_kinds",
+                     replay_fault_names(faults, names, sizeof names), "seed", integer(faults->seed),
+                     "faults_injected", integer(row->result.faults_injected));
+}
+
 /* Null for whoever has none. */
 static json_t *make_plans(const struct replay_row *row)
 {
@@ -119,7 +134,8 @@ static json_t *make_row(const void *of)
         needed < 0 ? json_null() : json_integer(needed));
     /* Takes NULL for an answer. */
     if (json_object_update_new(object, make_arenas(row)) != 0 ||
-        json_object_update_new(object, make_plans(row)) != 0) {
+        json_object_update_new(object, make_plans(row)) != 0 ||
+        json_object_update_new(object, make_faults(row)) != 0) {
         json_decref(object);
         return NULL;
     }

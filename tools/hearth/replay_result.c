@@ -80,6 +80,15 @@ static double ms_per_run(const struct replay_engine *engine)
     return median(engine->op_times, job->runs) / 1e6 / job->trace->run_count;
 }
 
+static uint64_t count_events(const struct replay_engine *engine, uint32_t first, uint32_t end)
+{
+    uint64_t sum = 0;
+    for (uint32_t pass = first; pass < end; pass++) {
+        sum += engine->event_counts[pass];
+    }
+    return sum;
+}
+
 static double ns_per_op(const struct replay_engine *engine)
 {
     const struct replay_job *job = engine->job;
@@ -94,7 +103,8 @@ static double ns_per_op(const struct replay_engine *engine)
             engine->op_times[count++] = spent;
         }
     }
-    return median(engine->op_times, count) / job->trace->event_count;
+    uint64_t events = count_events(engine, replay_first_timed(job), replay_sampling(job));
+    return events > 0 ? median(engine->op_times, count) * job->runs / (double)events : 0;
 }
 
 static int64_t warmup_passes_needed(const struct replay_engine *engine)
@@ -196,7 +206,8 @@ void replay_evaluate(const struct replay_engine *engine, struct replay_result *r
         .faults_per_run = (double)faults / engine_runs,
         .backing_calls_per_run = (double)calls / engine_runs,
         .page_events_per_run = (double)events / engine_runs,
-        .ops_per_run = (double)job->trace->event_count / job->trace->run_count,
+        .faults_injected = engine->faults_injected,
+        .ops_per_run = (double)count_events(engine, first, end) / job->runs / job->trace->run_count,
         .ms_per_run = ms_per_run(engine),
         .ns_per_op = ns_per_op(engine),
         .footprint_bytes = footprint,

@@ -103,7 +103,7 @@ static bool take(struct replay_worker *worker, const struct trace_event *event)
     if (status != HEARTH_OK) {
         block->data = NULL;
         fail(worker, (struct replay_failure){
-                         .event = event, .kind = REPLAY_FAILED_ALLOC, .status = status});
+                         .event = *event, .kind = REPLAY_FAILED_ALLOC, .status = status});
         return false;
     }
     return true;
@@ -124,8 +124,8 @@ static void give(struct replay_worker *worker, const struct trace_event *event)
     enum hearth_status status = ops->free(&worker->lane, block);
     block->data = NULL;
     if (status != HEARTH_OK) {
-        fail(worker,
-             (struct replay_failure){.event = event, .kind = REPLAY_FAILED_FREE, .status = status});
+        fail(worker, (struct replay_failure){
+                         .event = *event, .kind = REPLAY_FAILED_FREE, .status = status});
     }
 }
 
@@ -133,10 +133,9 @@ static void check(struct replay_worker *worker, const struct trace_event *event)
 {
     const struct replay_job *job = worker->engine->job;
     const struct replay_block *block = &worker->blocks[event->slot];
-    struct replay_failure failure = {.event = event, .kind = REPLAY_FAILED_CHECK};
+    struct replay_failure failure = {.event = *event, .kind = REPLAY_FAILED_CHECK};
     if (block->data == NULL || event->bytes > job->touch_limit ||
-        pattern_check(block->data, event->bytes, job->stride, seed_of(worker, event),
-                      &failure.mismatch)) {
+        pattern_check(block->data, event->bytes, job->stride, block->seed, &failure.mismatch)) {
         return;
     }
     fail(worker, failure);
@@ -149,8 +148,9 @@ static void touch_event(struct replay_worker *worker, const struct trace_event *
         check(worker, event);
         give(worker, event);
     } else if (take(worker, event) && event->bytes <= job->touch_limit) {
-        pattern_write(worker->blocks[event->slot].data, event->bytes, job->stride,
-                      seed_of(worker, event));
+        struct replay_block *block = &worker->blocks[event->slot];
+        block->seed = seed_of(worker, event);
+        pattern_write(block->data, event->bytes, job->stride, block->seed);
     }
     if (event->run_last && hands_over(worker)) {
         end_run(worker);
@@ -215,8 +215,8 @@ static void tell(struct replay_worker *worker, const struct trace_event *event,
 {
     enum hearth_status status = call != NULL ? call(&worker->lane) : HEARTH_OK;
     if (status != HEARTH_OK) {
-        fail(worker,
-             (struct replay_failure){.event = event, .kind = REPLAY_FAILED_TELL, .status = status});
+        fail(worker, (struct replay_failure){
+                         .event = *event, .kind = REPLAY_FAILED_TELL, .status = status});
     }
 }
 
@@ -272,7 +272,7 @@ static void wait_for_turn(struct replay_worker *worker)
  * behind. */
 static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
 {
-    const struct trace *trace = worker->engine->job->trace;
+    const struct trace *trace = worker->engine->trace;
     bool fresh = worker->engine->job->fresh_threads;
     for (uint32_t i = 0; i < trace->segment_count; i++) {
         const struct trace_segment *segment = &trace->segments[i];

@@ -54,6 +54,8 @@ static bool starts_segment(const struct trace *trace, uint32_t event)
 static bool make_segments(struct trace *trace)
 {
     uint32_t count = 1;
+    free(trace->segments);
+    trace->segment_count = 0;
     for (uint32_t i = 1; i < trace->event_count; i++) {
         count += starts_segment(trace, i) ? 1 : 0;
     }
@@ -122,6 +124,10 @@ static void mark_run_peaks(struct trace *trace)
     uint64_t best_live = 0;
     uint32_t best = 0;
     for (uint32_t i = 0; i < trace->event_count; i++) {
+        trace->events[i].run_peak = false;
+        trace->events[i].run_last = false;
+    }
+    for (uint32_t i = 0; i < trace->event_count; i++) {
         struct trace_event *event = &trace->events[i];
         if (event->op == TRACE_FREE) {
             live = live > event->bytes ? live - event->bytes : 0;
@@ -163,6 +169,18 @@ static void count_outputs(struct trace *trace)
     }
 }
 
+bool trace_derive(struct trace *trace)
+{
+    if (!make_segments(trace)) {
+        return false;
+    }
+    trace->peak_live_bytes = trace_peak_below(trace, UINT64_MAX);
+    trace->exec_peak_bytes = exec_peak(trace);
+    mark_run_peaks(trace);
+    count_outputs(trace);
+    return true;
+}
+
 bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAGE_BYTES])
 {
     *trace = (struct trace){.path = path};
@@ -176,15 +194,11 @@ bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAG
         trace_destroy(trace);
         return false;
     }
-    if (!free_leftovers(trace) || !make_segments(trace)) {
+    if (!free_leftovers(trace) || !trace_derive(trace)) {
         snprintf(message, TRACE_MESSAGE_BYTES, "%s: out of memory", path);
         trace_destroy(trace);
         return false;
     }
-    trace->peak_live_bytes = trace_peak_below(trace, UINT64_MAX);
-    trace->exec_peak_bytes = exec_peak(trace);
-    mark_run_peaks(trace);
-    count_outputs(trace);
     return true;
 }
 

@@ -68,6 +68,11 @@ struct trace {
  */
 bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAGE_BYTES]);
 
+/**
+ * Find segments, peaks and the ends of runs in a trace whose events are there. False: no memory.
+ */
+bool trace_derive(struct trace *trace);
+
 void trace_destroy(struct trace *trace);
 
 /** The file's name without folders and without ".csv", cut to `bytes`. */
