@@ -141,6 +141,7 @@ static uint64_t timed_run(struct hearth_exec *arena, struct plans_sequence *sequ
 {
     uint64_t start = now_ns();
     uint64_t last = start;
+    plans_begin(arena);
     for (size_t i = 0; i <= sequence->count; i++) {
         if (i < sequence->count)
             plans_do_step(arena, sequence, &sequence->steps[i]);
@@ -159,7 +160,6 @@ static struct planning plan_once(struct plans_sequence *sequence)
     struct hearth_exec *arena = open_arena(2);
     struct planning planning = {.ready = 0};
     plans_run(arena, sequence);
-    hearth_exec_run_end(arena);
     for (unsigned run = 2; run <= PLANNING_RUNS && planning.ready == 0; run++) {
         uint64_t longest = 0;
         struct hearth_exec_stats before = read_stats(arena);

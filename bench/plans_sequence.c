@@ -95,10 +95,19 @@ void plans_do_step(struct hearth_exec *arena, struct plans_sequence *sequence,
     do_step(arena, sequence->live, step);
 }
 
+void plans_begin(struct hearth_exec *arena)
+{
+    enum hearth_status status = hearth_exec_run_begin(arena, 0);
+    if (status != HEARTH_OK)
+        bench_die("hearth_exec_run_begin", hearth_status_text(status));
+}
+
 void plans_run(struct hearth_exec *arena, struct plans_sequence *sequence)
 {
     struct hearth_buf **live = sequence->live;
     const struct plans_step *end = sequence->steps + sequence->count;
+    plans_begin(arena);
     for (const struct plans_step *step = sequence->steps; step < end; step++)
         do_step(arena, live, step);
+    hearth_exec_run_end(arena);
 }

@@ -34,7 +34,10 @@ struct plans_sequence plans_make(size_t buffers, uint64_t seed);
 
 void plans_sequence_end(struct plans_sequence *sequence);
 
-/** One run. */
+/** A run begins. */
+void plans_begin(struct hearth_exec *arena);
+
+/** One run, from begin to end: made up ones have moments without a buffer, which are no ends. */
 void plans_run(struct hearth_exec *arena, struct plans_sequence *sequence);
 
 /** One step; ends the process when it is refused. */
