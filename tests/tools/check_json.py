@@ -70,7 +70,7 @@ def check_plans(row):
     assert all(row[key] is not None for key in PLAN_KEYS), row
     assert 0 <= row["plan_share_of_all"] <= row["plan_share"] <= 1, row
     assert row["plan_over_bound"] == 0 or row["plan_over_bound"] >= 1, row
-    assert row["slab_bytes"] == 0 or row["plans"] >= 1, row
+    assert row["plans"] <= row["plans_made"] and (row["slab_bytes"] > 0 or row["plans"] == 0), row
 
 
 def check_row(row, path, allocator, threads, runs):
