@@ -9,8 +9,9 @@
  * One line each, tab-separated:
  *     pair      sequence, buffers, store, ns per alloc and free (median of the rounds), smallest and largest
  *               round, share of requests that a plan served
- *     planning  sequence, buffers, run from which on all is planned (0: never), longest single call in us,
- *               all time that runs took longer than the planned ones in ms, plan over bound
+ *     planning  sequence, buffers, run from which on all is planned (0: never), longest slice of planning at a run's
+ *               end in us, the last one, with the slab, in us, and that with pages that the kernel has to give first,
+ *               all ends of runs in ms, longest alloc or free in us, plan over bound
  *
  * With --runs so many runs of the first sequence on one store and nothing else, for callgrind.
  */
@@ -37,8 +38,8 @@
 #define WARM_RUNS 12
 
 /* Runs to wait for a plan, and arenas tried: the quickest counts, other load only adds. */
-#define PLANNING_RUNS 64
-#define PLANNING_ARENAS 5
+#define PLANNING_RUNS 400
+#define PLANNING_ARENAS 4
 
 static const char *const store_names[] = {"lists", "spans", "plans"};
 #define STORES 3
@@ -128,30 +129,30 @@ static void measure_pairs(struct plans_sequence *sequence, size_t rounds)
     fflush(stdout);
 }
 
+/* Nanoseconds. Planning is done at the ends of runs: slices, and in the last one the slab is made as well. */
 struct planning {
-    unsigned ready;      /* Run from which on a plan serves all; 0: none. */
-    uint64_t longest_ns; /* Of one call. */
-    uint64_t total_ns;   /* Of all calls before that run. */
-    uint64_t planned_ns; /* Of that run. */
+    unsigned ready; /* Run from which on a plan serves all; 0: none. */
+    uint64_t slice; /* The longest run_end before the last one. */
+    uint64_t last;  /* The run_end that made the plan. */
+    uint64_t ends;  /* All of them. */
+    uint64_t step;  /* The longest alloc or free. */
     double over_bound;
 };
 
+/* Returns what run_end took. */
 static uint64_t timed_run(struct hearth_exec *arena, struct plans_sequence *sequence,
                           uint64_t *longest)
 {
-    uint64_t start = now_ns();
-    uint64_t last = start;
     plans_begin(arena);
-    for (size_t i = 0; i <= sequence->count; i++) {
-        if (i < sequence->count)
-            plans_do_step(arena, sequence, &sequence->steps[i]);
-        else
-            hearth_exec_run_end(arena);
+    uint64_t last = now_ns();
+    for (size_t i = 0; i < sequence->count; i++) {
+        plans_do_step(arena, sequence, &sequence->steps[i]);
         uint64_t now = now_ns();
         *longest = now - last > *longest ? now - last : *longest;
         last = now;
     }
-    return last - start;
+    hearth_exec_run_end(arena);
+    return now_ns() - last;
 }
 
 /* The first run fills the lists, and its calls to the backing are no planning. */
@@ -161,38 +162,42 @@ static struct planning plan_once(struct plans_sequence *sequence)
     struct planning planning = {.ready = 0};
     plans_run(arena, sequence);
     for (unsigned run = 2; run <= PLANNING_RUNS && planning.ready == 0; run++) {
-        uint64_t longest = 0;
         struct hearth_exec_stats before = read_stats(arena);
-        uint64_t took = timed_run(arena, sequence, &longest);
+        uint64_t took = timed_run(arena, sequence, &planning.step);
         struct hearth_exec_stats after = read_stats(arena);
-        if (after.plan_hits - before.plan_hits == after.allocs - before.allocs) {
+        planning.ends += took;
+        if (after.plans_made > before.plans_made) {
+            planning.last = took;
+        } else if (after.plan_hits - before.plan_hits == after.allocs - before.allocs) {
             planning.ready = run;
-            planning.planned_ns = took;
             planning.over_bound = (double)after.plan_bytes / (double)after.plan_bound;
-        } else {
-            planning.total_ns += took;
-            planning.longest_ns = longest > planning.longest_ns ? longest : planning.longest_ns;
+        } else if (took > planning.slice) {
+            planning.slice = took;
         }
     }
     close_arena(arena);
     return planning;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void measure_planning(struct plans_sequence *sequence)
 {
-    struct planning best = plan_once(sequence);
+    struct planning first = plan_once(sequence);
+    struct planning best = first;
     for (int i = 1; i < PLANNING_ARENAS; i++) {
         struct planning other = plan_once(sequence);
-        best.longest_ns = other.longest_ns < best.longest_ns ? other.longest_ns : best.longest_ns;
-        if (other.total_ns < best.total_ns) {
-            other.longest_ns = best.longest_ns;
-            best = other;
-        }
+        best.slice = least(best.slice, other.slice);
+        best.last = least(best.last, other.last);
+        best.ends = least(best.ends, other.ends);
+        best.step = least(best.step, other.step);
     }
-    uint64_t without = best.ready > 2 ? (best.ready - 2) * best.planned_ns : 0;
-    uint64_t more = best.total_ns > without ? best.total_ns - without : 0;
-    printf("planning\t%s\t%zu\t%u\t%.1f\t%.3f\t%.4f\n", sequence->name, sequence->buffers,
-           best.ready, (double)best.longest_ns / 1e3, best.ready > 0 ? (double)more / 1e6 : 0.0,
+    printf("planning\t%s\t%zu\t%u\t%.1f\t%.1f\t%.1f\t%.3f\t%.1f\t%.4f\n", sequence->name,
+           sequence->buffers, best.ready, (double)best.slice / 1e3, (double)best.last / 1e3,
+           (double)first.last / 1e3, (double)best.ends / 1e6, (double)best.step / 1e3,
            best.over_bound);
     fflush(stdout);
 }

@@ -12,8 +12,8 @@ NAME = "plans"
 HELP = "measure allocations that a plan serves beside list hits, and planning; table and CSV file"
 STORES = ("lists", "spans", "plans")
 PAIR = ["figure", "sequence", "buffers", "store", "ns", "ns_min_round", "ns_max_round", "plan_share"]
-PLANNING = ["figure", "sequence", "buffers", "planned_from_run", "longest_call_us", "planning_ms",
-            "plan_over_bound"]
+PLANNING = ["figure", "sequence", "buffers", "planned_from_run", "slice_us", "last_us", "last_cold_us",
+            "ends_ms", "alloc_or_free_us", "plan_over_bound"]
 TRACES = build.ROOT / "tests" / "data" / "traces"
 SEQUENCES = ("det640", "rec")
 # Runs to count instructions of.
@@ -58,8 +58,9 @@ def pair_table(rows):
 
 
 def planning_table(rows):
-    return report.table(["sequence", "buffers", "planned from run", "longest call us", "planning ms",
-                         "plan/bound"], [[row[key] for key in PLANNING[1:]] for row in rows])
+    return report.table(["sequence", "buffers", "planned from run", "slice us", "last us", "last, cold us",
+                         "all ms", "alloc, free us", "plan/bound"],
+                        [[row[key] for key in PLANNING[1:]] for row in rows])
 
 
 def run_instructions(program):
