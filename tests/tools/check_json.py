@@ -128,6 +128,32 @@ def stores(rows, path, subjects):
         check_row(row, path, row["allocator"], row["threads"], row["runs"])
 
 
+def planned(rows, lenient):
+    """From the third run of a kind on: all is served by plans, and hardly more is held than is live."""
+    for row in rows:
+        check_plans(row)
+        measured = row["runs"] * row["engine_runs_per_pass"] * row["threads"]
+        assert row["store"] == "plans" and row["errors"] == 0, row
+        assert row["plan_share_of_all"] == 1 and row["plan_blocked"] == 0, row
+        assert row["plan_over_bound"] <= 1.05 and row["exec_storages_created"] == 0, row
+        if row["name"] in ("cls", "vad"):
+            more = row["exec_peak_footprint_bytes"] - row["peak_live_bytes"] * row["threads"]
+            assert more <= (2 << 20) * row["threads"], row
+        else:
+            assert row["exec_footprint_over_peak_live"] <= 1.05, row
+        # A service's maintenance may purge once what was given back for the slab.
+        calls = row["backing_calls_per_run"] * measured
+        assert calls <= (1.5 if row["allocator"] == "service" else 0), row
+        assert lenient == "yes" or row["minor_faults_per_run"] <= 0.1, row
+
+
+def one_slab(rows):
+    """Between runs there is the slab, and nothing else."""
+    for row in rows:
+        assert row["threads"] == 1 and row["plans"] >= 1, row
+        assert 0 < row["idle_exec_bytes"] <= row["slab_bytes"], row
+
+
 def injected(rows, path, percent, kinds, seed):
     """As many faults as were asked for, within what chance allows."""
     for row in rows:
@@ -269,7 +295,7 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, stores, injected, same, consumers, longer_hold, row, backing, peak, errors,
+    checks = {f.__name__: f for f in (replay, stores, planned, one_slab, injected, same, consumers, longer_hold, row, backing, peak, errors,
                                      doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])

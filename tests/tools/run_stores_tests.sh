@@ -84,6 +84,28 @@ test_told_runs() {
     done
 }
 
+# What plans promise: one pass of warm-up is two runs of each kind.
+test_plan_figures() {
+    local allocator name
+    for allocator in hearth service; do
+        for name in cls det320 det640 det640_parallel detvar rec vad; do
+            run "$hearth" replay --json --store plans --allocator $allocator --warmup 1 --runs 2 \
+                "$traces/$name.csv"
+            expect_status "plans of $name" 0
+            check_json "plans of $name, $allocator" planned "$sanitized"
+        done
+    done
+    run "$hearth" replay --json --store plans --threads 2 --warmup 1 --runs 2 --tell-runs \
+        "$traces/det320.csv" "$traces/detvar.csv"
+    check_json "plans of clones" planned "$sanitized"
+    for name in det640 rec detvar; do
+        run "$hearth" replay --json --store plans --fresh-threads --warmup 1 --runs 3 \
+            "$traces/$name.csv"
+        check_json "plans of fresh threads, $name" planned "$sanitized"
+        check_json "plans of fresh threads, $name" one_slab
+    done
+}
+
 # Runs that are not as they were: no overlap, and the same runs again for the same seed.
 test_inject() {
     local store kind trace=$traces/cls.csv all=late,swap,extra,missing,resize
@@ -158,6 +180,7 @@ test_options() {
 test_stores
 test_fresh_threads
 test_told_runs
+test_plan_figures
 test_inject
 test_options
 
