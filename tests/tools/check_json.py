@@ -168,6 +168,12 @@ def injected(rows, path, percent, kinds, seed):
         check_plans(row)
 
 
+def served(rows, least):
+    """Faults or not, plans serve so many of all allocations."""
+    for row in rows:
+        assert row["errors"] == 0 and row["plan_share_of_all"] >= float(least), row
+
+
 def same(rows, path, wanted, *keys):
     """Whether these figures are those of the rows in the file `path`; wanted: yes or no."""
     with open(path, encoding="utf-8") as file:
@@ -295,7 +301,7 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, stores, planned, one_slab, injected, same, consumers, longer_hold, row, backing, peak, errors,
+    checks = {f.__name__: f for f in (replay, stores, planned, one_slab, injected, served, same, consumers, longer_hold, row, backing, peak, errors,
                                      doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])

@@ -144,6 +144,19 @@ test_inject() {
     expect_status "inject as a table" 0
 }
 
+# Plans hold although runs are not quite as they were.
+test_plans_under_faults() {
+    local seed
+    for seed in 1 2; do
+        run "$hearth" replay --json --store plans --warmup 1 --runs 8 --inject 0.3 --seed $seed \
+            "$traces/det320.csv" "$traces/rec.csv" "$traces/cls.csv"
+        check_json "0.3 % of faults" served 0.95
+        run "$hearth" replay --json --store plans --warmup 1 --runs 8 --inject 3 --seed $seed \
+            "$traces/det320.csv" "$traces/rec.csv" "$traces/cls.csv"
+        check_json "3 % of faults" served 0.75
+    done
+}
+
 test_options() {
     local argument trace=$traces/vad.csv
     impossible "--allocator 'tcmalloc': expected hearth, service, malloc or jemalloc" replay \
@@ -182,6 +195,7 @@ test_fresh_threads
 test_told_runs
 test_plan_figures
 test_inject
+test_plans_under_faults
 test_options
 
 echo "run_stores_tests: $checks checks, $failures failed"
