@@ -3,12 +3,12 @@
 import argparse
 import sys
 
-from . import (exec_command, instructions, io_command, pack_command, runtime_command,
-               service_command)
+from . import (exec_command, instructions, io_command, pack_command, plans_command,
+               runtime_command, service_command)
 from .errors import BenchError, UsageError
 
 COMMANDS = (exec_command, io_command, service_command, runtime_command, pack_command,
-            instructions)
+            plans_command, instructions)
 
 
 def parse(argv):

@@ -10,13 +10,25 @@ REPLAY_KEYS = {
     "engine_runs_per_pass", "errors", "minor_faults_per_run", "backing_calls_per_run",
     "page_events_per_run", "ops_per_run", "ms_per_run", "ns_per_op", "peak_live_bytes",
     "footprint_bytes", "footprint_over_peak_live", "warmup_passes_needed", "consumers", "hold",
+    "store", "rss_bytes", "fresh_threads", "runs_told",
+    "inject_percent", "inject_kinds", "seed", "faults_injected",
 }
 
 # Of allocators that have arenas; null for the others.
 ARENA_KEYS = {
     "io_storages_created", "io_footprint_bytes", "io_peak_bytes", "io_retained_bytes",
     "io_leased_buffers", "io_reserved_buffers", "exec_storages_created", "exec_footprint_bytes",
+    "exec_peak_footprint_bytes", "exec_footprint_over_peak_live",
 }
+
+# Of arenas with plans; null for the others.
+PLAN_KEYS = {
+    "plan_share", "plan_share_of_all", "plan_over_bound", "plan_blocked", "plans_made", "plans",
+    "slab_bytes", "idle_exec_bytes",
+}
+
+HEARTH = ("hearth", "service")
+STORES = ("lists", "spans", "plans")
 
 SCENARIO_KEYS = {
     "scenario", "threads", "nodes", "outputs", "warmup", "runs", "seed", "blas", "errors",
@@ -37,6 +49,9 @@ TRACES = {
     "vad": (10256, 4, 1),
 }
 
+# Allocations per run that are not exported.
+ALLOCS = {"cls": 183, "det640": 378, "det640_parallel": 401, "detvar": 378, "rec": 397, "vad": 53}
+
 # Exported allocations per run.
 OUTPUTS = {"vad": 2}
 
@@ -47,8 +62,20 @@ RESERVED = {"vad": 2, "detvar": 2}
 FOOTPRINT = {"det640": 2.1, "detvar": 2.5}
 
 
+def check_plans(row):
+    """Only arenas have a store, and only one of them plans."""
+    if row["store"] != "plans":
+        assert all(row[key] is None for key in PLAN_KEYS), row
+        return
+    assert all(row[key] is not None for key in PLAN_KEYS), row
+    assert 0 <= row["plan_share_of_all"] <= row["plan_share"] <= 1, row
+    assert row["plan_over_bound"] == 0 or row["plan_over_bound"] >= 1, row
+    assert row["plans"] <= row["plans_made"] and (row["slab_bytes"] > 0 or row["plans"] == 0), row
+
+
 def check_row(row, path, allocator, threads, runs):
-    assert set(row) == REPLAY_KEYS | ARENA_KEYS, sorted(set(row) ^ (REPLAY_KEYS | ARENA_KEYS))
+    keys = REPLAY_KEYS | ARENA_KEYS | PLAN_KEYS
+    assert set(row) == keys, sorted(set(row) ^ keys)
     name = os.path.basename(path)[:-len(".csv")]
     peak, engine_runs, trace_threads = TRACES[name]
     assert row["trace"] == path and row["name"] == name, row
@@ -56,14 +83,19 @@ def check_row(row, path, allocator, threads, runs):
     assert row["runs"] == runs and row["engine_runs_per_pass"] == engine_runs, row
     assert row["trace_threads"] == trace_threads and row["peak_live_bytes"] == peak, row
     assert row["errors"] == 0, row
+    assert row["rss_bytes"] is None or row["rss_bytes"] > 0, row
+    check_plans(row)
     assert row["ms_per_run"] > 0 and row["ns_per_op"] >= 0, row
     ratio = row["footprint_bytes"] / (peak * threads)
     assert abs(row["footprint_over_peak_live"] - ratio) <= 1e-6 * max(ratio, 1), row
-    if allocator == "hearth":
+    if allocator in HEARTH:
         assert row["footprint_over_peak_live"] >= 1, row
         assert row["footprint_over_peak_live"] <= FOOTPRINT.get(name, float("inf")), row
-        assert isinstance(row["backing"], str), row
+        assert row["exec_footprint_over_peak_live"] >= 1, row
+        assert row["exec_footprint_bytes"] <= row["exec_peak_footprint_bytes"], row
+        assert isinstance(row["backing"], str) and row["store"] in STORES, row
     else:
+        assert row["store"] is None, row
         assert row["backing"] is None and row["page_events_per_run"] is None, row
         assert all(row[key] is None for key in ARENA_KEYS), row
         assert row["backing_calls_per_run"] == row["ops_per_run"], row
@@ -86,6 +118,69 @@ def replay(rows, path, allocator, threads, runs, lenient):
             # A stray fault per ten runs is the kernel's business.
             assert row["minor_faults_per_run"] <= 0.1, row
             assert row["warmup_passes_needed"] in (0, 1, 2, 3), row
+
+
+def stores(rows, path, subjects):
+    """subjects: ALLOCATOR[:STORE],... in the order of the rows."""
+    found = [":".join(filter(None, (row["allocator"], row["store"]))) for row in rows]
+    assert ",".join(found) == subjects, found
+    for row in rows:
+        check_row(row, path, row["allocator"], row["threads"], row["runs"])
+
+
+def planned(rows, lenient):
+    """From the third run of a kind on: all is served by plans, and hardly more is held than is live."""
+    for row in rows:
+        check_plans(row)
+        measured = row["runs"] * row["engine_runs_per_pass"] * row["threads"]
+        assert row["store"] == "plans" and row["errors"] == 0, row
+        assert row["plan_share_of_all"] == 1 and row["plan_blocked"] == 0, row
+        assert row["plan_over_bound"] <= 1.05 and row["exec_storages_created"] == 0, row
+        if row["name"] in ("cls", "vad"):
+            more = row["exec_peak_footprint_bytes"] - row["peak_live_bytes"] * row["threads"]
+            assert more <= (2 << 20) * row["threads"], row
+        else:
+            assert row["exec_footprint_over_peak_live"] <= 1.05, row
+        # A service's maintenance may purge once what was given back for the slab.
+        calls = row["backing_calls_per_run"] * measured
+        assert calls <= (1.5 if row["allocator"] == "service" else 0), row
+        assert lenient == "yes" or row["minor_faults_per_run"] <= 0.1, row
+
+
+def one_slab(rows):
+    """Between runs there is the slab, and nothing else."""
+    for row in rows:
+        assert row["threads"] == 1 and row["plans"] >= 1, row
+        assert 0 < row["idle_exec_bytes"] <= row["slab_bytes"], row
+
+
+def injected(rows, path, percent, kinds, seed):
+    """As many faults as were asked for, within what chance allows."""
+    for row in rows:
+        allocs = (ALLOCS[row["name"]] * row["engine_runs_per_pass"] * row["runs"])
+        wanted = allocs * float(percent) / 100
+        assert row["trace"] == path and row["errors"] == 0 and row["runs_told"] is True, row
+        assert abs(row["inject_percent"] - float(percent)) < 1e-9, row
+        assert row["inject_kinds"] == kinds and row["seed"] == int(seed), row
+        # A swap takes two allocations, and some faults are impossible where they were drawn.
+        assert row["faults_injected"] >= wanted * 0.6 - 4 * wanted ** 0.5 - 1, (row, wanted)
+        assert row["faults_injected"] <= wanted + 4 * wanted ** 0.5 + 1, (row, wanted)
+        check_plans(row)
+
+
+def served(rows, least):
+    """Faults or not, plans serve so many of all allocations."""
+    for row in rows:
+        assert row["errors"] == 0 and row["plan_share_of_all"] >= float(least), row
+
+
+def same(rows, path, wanted, *keys):
+    """Whether these figures are those of the rows in the file `path`; wanted: yes or no."""
+    with open(path, encoding="utf-8") as file:
+        others = json.load(file)
+    found = [[row[key] for key in keys] for row in rows]
+    expected = [[other[key] for key in keys] for other in others]
+    assert (found == expected) == (wanted == "yes"), (found, expected)
 
 
 def consumers(rows, path, allocator, threads, runs, number, hold, lenient):
@@ -206,7 +301,7 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, consumers, longer_hold, row, backing, peak, errors,
+    checks = {f.__name__: f for f in (replay, stores, planned, one_slab, injected, served, same, consumers, longer_hold, row, backing, peak, errors,
                                      doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])

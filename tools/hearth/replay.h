@@ -4,6 +4,7 @@
 #define HEARTH_TOOL_REPLAY_H
 
 #include "replay_allocator.h"
+#include "replay_inject.h"
 #include "trace.h"
 
 #include <stdbool.h>
@@ -24,6 +25,10 @@
 /* Passes of each kind: their samples are kept in memory. */
 #define REPLAY_PASSES_MAX 10000u
 
+/* Distances of the marks in a buffer. */
+#define REPLAY_STRIDE_PAGES ((size_t)4096)
+#define REPLAY_STRIDE_LINES ((size_t)64)
+
 struct replay_job {
     const struct trace *trace;
     struct replay_allocator *allocator;
@@ -34,6 +39,9 @@ struct replay_job {
     uint32_t hold;      /* Runs for which they keep them; 0 without consumers. */
     size_t stride;      /* Distance of the marks in a buffer, see pattern.h. */
     size_t touch_limit; /* Larger buffers are taken and returned but not written. */
+    struct replay_faults faults; /* Put into the measured passes. Without consumers. */
+    bool tell_runs;     /* Say to the arenas where a run begins and ends. */
+    bool fresh_threads; /* A new thread for each run. The trace has one thread. */
     bool progress;      /* Say on stderr how far it is. */
 };
 
@@ -47,6 +55,22 @@ struct replay_arenas {
     uint64_t io_reserved;  /* Buffers taken and returned before the first pass. */
     uint64_t exec_created; /* Storage that the execution arenas obtained. */
     uint64_t exec_footprint_bytes;
+    uint64_t exec_peak_footprint_bytes; /* The largest reading from the measured passes on. */
+    double exec_footprint_over_peak_live;
+};
+
+/* What the plans of all execution arenas did in the measured passes. */
+struct replay_plans {
+    uint64_t requests; /* To execution arenas, planned or not. */
+    uint64_t hits;     /* Served by a plan. */
+    uint64_t misses;   /* In planned runs, served by the lists. */
+    uint64_t blocked;  /* Of these: the place was not free. */
+    uint64_t made;     /* In all passes. */
+    /* At the end of the measured passes. */
+    uint64_t plans;           /* Of the slab with most of them. */
+    uint64_t slab_bytes;      /* Of the largest slab. */
+    uint64_t idle_exec_bytes; /* In no arena: idle slabs, and what ended threads left. */
+    double over_bound;        /* Bytes of a plan over its bound; the worst arena. */
 };
 
 /* "Run" is an engine run: each pass makes trace.run_count of them in every clone. */
@@ -60,10 +84,13 @@ struct replay_result {
     double ns_per_op;         /* Median over the passes and clones. */
     uint64_t footprint_bytes; /* Of all clones together. */
     double footprint_over_peak_live;
+    uint64_t faults_injected; /* In the measured passes. */
+    uint64_t rss_bytes; /* Most resident bytes in the measured passes; 0: not told. */
     /* Passes before the first one without a fault and without a backing call; -1: there was
      * none. */
     int64_t warmup_passes_needed;
     struct replay_arenas arenas; /* 0 unless replay_allocator.has_arenas. */
+    struct replay_plans plans;   /* Likewise. */
 };
 
 /**

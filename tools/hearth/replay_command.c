@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void complain(const char *message)
@@ -94,10 +93,26 @@ static bool memory_fits(const struct trace *trace, uint32_t clones, uint32_t hol
     return false;
 }
 
+/* Which of its threads would the new one be? */
+static bool can_be_fresh(const struct trace *trace)
+{
+    if (trace->thread_count == 1) {
+        return true;
+    }
+    fprintf(stderr,
+            "hearth replay: --fresh-threads: %s has %" PRIu32
+            " threads itself: only traces of one thread can be run this way\n",
+            trace->path, trace->thread_count);
+    return false;
+}
+
 static bool all_fit(const struct replay_options *options, const struct trace *traces,
                     uint64_t budget)
 {
     for (size_t i = 0; i < options->trace_count; i++) {
+        if (options->fresh_threads && !can_be_fresh(&traces[i])) {
+            return false;
+        }
         for (size_t c = 0; c < options->clone_counts; c++) {
             if (!threads_fit(&traces[i], options->clones[c], options->consumers) ||
                 !memory_fits(&traces[i], options->clones[c], options->hold, budget)) {
@@ -108,29 +123,56 @@ static bool all_fit(const struct replay_options *options, const struct trace *tr
     return true;
 }
 
+/* A peer that nobody asked for pays in every run: one pass tells what it is like. */
+static void shorten(const struct replay_options *options, struct replay_job *job)
+{
+    uint32_t least = options->hold > 0 ? job->warmup : 1;
+    job->warmup = job->warmup < least ? job->warmup : least;
+    job->runs = 1;
+}
+
+/* Each trace with each number of clones and each subject. */
 static enum command_status measure_all(const struct replay_options *options,
                                        const struct trace *traces, uint64_t budget,
-                                       struct replay_row *rows)
+                                       struct replay_row *rows, size_t count)
 {
     enum command_status status = COMMAND_OK;
-    size_t row = 0;
-    for (size_t i = 0; i < options->trace_count; i++) {
-        for (size_t c = 0; c < options->clone_counts && status == COMMAND_OK; c++, row++) {
-            rows[row].job = (struct replay_job){
-                .trace = &traces[i],
-                .clones = options->clones[c],
-                .warmup = options->warmup,
-                .runs = options->runs,
-                .consumers = options->consumers,
-                .hold = options->hold,
-                .stride = options->stride,
-                .touch_limit = budget,
-                .progress = isatty(STDERR_FILENO) == 1,
-            };
-            status = replay_measure(&rows[row], options->allocator, options->backing);
+    for (size_t row = 0; row < count && status == COMMAND_OK; row++) {
+        size_t subject = row % options->subject_count;
+        size_t measurement = row / options->subject_count;
+        struct replay_job *job = &rows[row].job;
+        *job = (struct replay_job){
+            .trace = &traces[measurement / options->clone_counts],
+            .clones = options->clones[measurement % options->clone_counts],
+            .warmup = options->warmup,
+            .runs = options->runs,
+            .consumers = options->consumers,
+            .hold = options->hold,
+            .stride = options->stride,
+            .touch_limit = budget,
+            .faults = options->faults,
+            .tell_runs = options->tell_runs,
+            .fresh_threads = options->fresh_threads,
+            .progress = isatty(STDERR_FILENO) == 1,
+        };
+        if (subject >= options->subject_count - options->peer_count) {
+            shorten(options, job);
         }
+        status = replay_measure(&rows[row], &options->subjects[subject]);
     }
     return status;
+}
+
+static bool print(const struct replay_options *options, const struct replay_row *rows, size_t count)
+{
+    if (options->row_fd >= 0) {
+        return replay_row_send(&rows[0], options->row_fd);
+    }
+    if (options->json) {
+        return replay_report_json(rows, count);
+    }
+    return options->stores_given ? replay_report_stores(rows, count)
+                                 : replay_report_table(rows, count);
 }
 
 static enum command_status report(const struct replay_options *options,
@@ -140,15 +182,17 @@ static enum command_status report(const struct replay_options *options,
     for (size_t i = 0; i < count; i++) {
         errors += rows[i].result.errors;
     }
-    bool printed =
-        options->json ? replay_report_json(rows, count) : replay_report_table(rows, count);
-    return printed && errors == 0 ? COMMAND_OK : COMMAND_ERRORS;
+    if (!print(options, rows, count)) {
+        return COMMAND_ERRORS;
+    }
+    /* Who receives the row counts its errors. */
+    return errors == 0 || options->row_fd >= 0 ? COMMAND_OK : COMMAND_ERRORS;
 }
 
 static enum command_status replay(const struct replay_options *options, const struct trace *traces)
 {
     uint64_t budget = system_memory_budget("");
-    size_t count = options->trace_count * options->clone_counts;
+    size_t count = options->trace_count * options->clone_counts * options->subject_count;
     if (!all_fit(options, traces, budget)) {
         return COMMAND_BAD_INPUT;
     }
@@ -157,7 +201,7 @@ static enum command_status replay(const struct replay_options *options, const st
         complain("out of memory");
         return COMMAND_BAD_INPUT;
     }
-    enum command_status status = measure_all(options, traces, budget, rows);
+    enum command_status status = measure_all(options, traces, budget, rows, count);
     if (status == COMMAND_OK) {
         status = report(options, rows, count);
     }
@@ -168,12 +212,7 @@ static enum command_status replay(const struct replay_options *options, const st
 int replay_command(int argc, char **argv)
 {
     struct replay_options options;
-    char message[REPLAY_MESSAGE_BYTES];
     replay_options_parse(argc, argv, &options);
-    if (strcmp(options.allocator, "jemalloc") == 0 && !replay_jemalloc_preload(argv, message)) {
-        complain(message);
-        return COMMAND_BAD_INPUT;
-    }
     struct trace *traces = load_traces(&options);
     if (traces == NULL) {
         return COMMAND_BAD_INPUT;

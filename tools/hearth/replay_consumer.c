@@ -140,7 +140,7 @@ void replay_outlet_end_pass(struct replay_engine *engine, uint32_t clone)
 static void let_go(struct replay_consumer *consumer, struct replay_output *output)
 {
     const struct replay_job *job = consumer->engine->job;
-    struct replay_failure failure = {.event = output->event,
+    struct replay_failure failure = {.event = *output->event,
                                      .kind = REPLAY_FAILED_CHECK,
                                      .clone = output->clone,
                                      .pass = output->pass,

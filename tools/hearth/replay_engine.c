@@ -11,19 +11,23 @@
 static bool allocate(struct replay_engine *engine)
 {
     const struct replay_job *job = engine->job;
-    const struct trace *trace = job->trace;
     size_t workers = engine->worker_count;
     size_t samples = workers * engine->pass_count;
     engine->workers = prefault_alloc(workers, sizeof *engine->workers);
     engine->turns = prefault_alloc(workers, sizeof *engine->turns);
     engine->samples = prefault_alloc(samples, sizeof *engine->samples);
     engine->blocks =
-        prefault_alloc((size_t)job->clones * trace->slot_count, sizeof *engine->blocks);
+        prefault_alloc((size_t)job->clones * engine->slot_count, sizeof *engine->blocks);
+    engine->event_counts = prefault_alloc(engine->pass_count, sizeof *engine->event_counts);
+    if (job->faults.rate > 0) {
+        engine->injector = replay_injector_create(job->trace, &job->faults);
+    }
     engine->snapshots = prefault_alloc(engine->pass_count + 1, sizeof *engine->snapshots);
     engine->op_times = prefault_alloc((size_t)job->clones * job->runs, sizeof *engine->op_times);
     return replay_consumers_create(engine) && engine->workers != NULL && engine->turns != NULL &&
            engine->samples != NULL && engine->blocks != NULL && engine->snapshots != NULL &&
-           engine->op_times != NULL;
+           engine->op_times != NULL && engine->event_counts != NULL &&
+           (job->faults.rate == 0 || engine->injector != NULL);
 }
 
 static void deallocate(struct replay_engine *engine)
@@ -34,8 +38,9 @@ static void deallocate(struct replay_engine *engine)
     prefault_free(engine->workers, workers, sizeof *engine->workers);
     prefault_free(engine->turns, workers, sizeof *engine->turns);
     prefault_free(engine->samples, workers * engine->pass_count, sizeof *engine->samples);
-    prefault_free(engine->blocks, (size_t)job->clones * job->trace->slot_count,
-                  sizeof *engine->blocks);
+    prefault_free(engine->blocks, (size_t)job->clones * engine->slot_count, sizeof *engine->blocks);
+    prefault_free(engine->event_counts, engine->pass_count, sizeof *engine->event_counts);
+    replay_injector_destroy(engine->injector);
     prefault_free(engine->snapshots, engine->pass_count + 1, sizeof *engine->snapshots);
     prefault_free(engine->op_times, (size_t)job->clones * job->runs, sizeof *engine->op_times);
 }
@@ -50,7 +55,7 @@ static void init_workers(struct replay_engine *engine)
         worker->lane.allocator = engine->job->allocator;
         worker->clone = clone;
         worker->trace_thread = (uint16_t)(i % trace->thread_count);
-        worker->blocks = engine->blocks + (size_t)clone * trace->slot_count;
+        worker->blocks = engine->blocks + (size_t)clone * engine->slot_count;
         worker->turns = engine->turns + (size_t)clone * trace->thread_count;
         worker->samples = engine->samples + (size_t)i * engine->pass_count;
         sem_init(&engine->turns[i], 0, 0);
@@ -125,15 +130,6 @@ static void join_threads(struct replay_engine *engine)
     }
 }
 
-static void take_snapshot(struct replay_engine *engine, uint32_t number)
-{
-    struct replay_allocator *allocator = engine->job->allocator;
-    allocator->ops->snapshot(allocator, &engine->snapshots[number]);
-    if (engine->snapshots[number].footprint > engine->footprint_peak) {
-        engine->footprint_peak = engine->snapshots[number].footprint;
-    }
-}
-
 static enum replay_mode mode_of(const struct replay_job *job, uint32_t pass)
 {
     if (pass < replay_first_timed(job)) {
@@ -165,18 +161,50 @@ static void run_pass(struct replay_engine *engine, enum replay_mode mode, uint32
     pthread_barrier_wait(&engine->pass_gate);
 }
 
-static void run_passes(struct replay_engine *engine)
+static void begin_measuring(struct replay_engine *engine)
+{
+    struct replay_allocator *allocator = engine->job->allocator;
+    if (allocator->has_arenas) {
+        allocator->ops->forget_peak(allocator);
+    }
+    replay_footprint_restart(engine);
+}
+
+/* What the clones replay in this pass. False: no memory. */
+static bool choose_trace(struct replay_engine *engine, uint32_t pass)
+{
+    const struct replay_job *job = engine->job;
+    uint64_t made = 0;
+    if (engine->injector != NULL && pass >= replay_first_measured(job)) {
+        engine->trace = replay_inject(engine->injector, pass + 1 == engine->pass_count, &made);
+        engine->faults_injected += pass < replay_first_timed(job) ? made : 0;
+    }
+    if (engine->trace == NULL) {
+        return false;
+    }
+    engine->event_counts[pass] = engine->trace->event_count;
+    return true;
+}
+
+static bool run_passes(struct replay_engine *engine)
 {
     const struct replay_job *job = engine->job;
     for (uint32_t pass = 0; pass < engine->pass_count; pass++) {
         show_progress(engine, pass);
-        if (pass == replay_first_measured(job) && job->allocator->has_arenas) {
-            job->allocator->ops->forget_peak(job->allocator);
+        if (!choose_trace(engine, pass)) {
+            return false;
+        }
+        if (pass == replay_first_measured(job)) {
+            begin_measuring(engine);
         }
         run_pass(engine, mode_of(job, pass), pass);
-        take_snapshot(engine, pass + 1);
+        replay_footprint_snapshot(engine, pass + 1);
+        if (pass + 1 == replay_first_timed(job)) {
+            replay_footprint_touched(engine);
+        }
     }
     show_progress(engine, engine->pass_count);
+    return true;
 }
 
 /* Whether every worker has its arenas. */
@@ -195,8 +223,7 @@ static bool all_began(const struct replay_engine *engine, char message[REPLAY_ME
 
 static bool control(struct replay_engine *engine, char message[REPLAY_MESSAGE_BYTES])
 {
-    take_snapshot(engine, 0);
-    engine->footprint_base = engine->snapshots[0].footprint;
+    replay_footprint_begin(engine);
     engine->clock_cost_ns = clock_cost();
     int error = start_threads(engine);
     if (error != 0) {
@@ -209,8 +236,11 @@ static bool control(struct replay_engine *engine, char message[REPLAY_MESSAGE_BY
     bool ok = all_began(engine, message);
     if (ok) {
         run_pass(engine, REPLAY_RESERVE, 0);
-        take_snapshot(engine, 0); /* Again: creating arenas is no part of the first pass. */
-        run_passes(engine);
+        replay_footprint_snapshot(engine, 0); /* Creating arenas is no part of the first pass. */
+        ok = run_passes(engine);
+        if (!ok) {
+            snprintf(message, REPLAY_MESSAGE_BYTES, "no memory for a trace with faults");
+        }
     }
     engine->mode = REPLAY_QUIT;
     pthread_barrier_wait(&engine->pass_gate);
@@ -223,6 +253,9 @@ bool replay_run(const struct replay_job *job, struct replay_result *result,
 {
     struct replay_engine engine = {
         .job = job,
+        .trace = job->trace,
+        .slot_count =
+            job->faults.rate > 0 ? replay_injected_slots(job->trace) : job->trace->slot_count,
         .worker_count = job->clones * job->trace->thread_count,
         .pass_count = replay_sampling(job) + 1,
     };

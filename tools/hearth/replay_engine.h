@@ -15,6 +15,7 @@
 #include "pattern.h"
 #include "replay.h"
 #include "replay_consumer.h"
+#include "replay_footprint.h"
 #include "replay_log.h"
 
 #include <pthread.h>
@@ -37,8 +38,7 @@ struct replay_sample {
     uint64_t faults;
     uint64_t backing_calls;
     uint64_t op_ns; /* TIME passes: time spent in segments, hand-overs to consumers left out. */
-    struct replay_exec_figures exec_start;
-    struct replay_exec_figures exec_end;
+    struct replay_exec_figures exec; /* Counts are those of the pass. */
 };
 
 /* A cache line each, and two for the neighbour prefetcher: workers write their own only. */
@@ -52,6 +52,7 @@ struct replay_worker {
     size_t reserved; /* Buffers taken and returned before the first pass. */
     uint64_t reserve_errors;
     uint64_t hand_over_ns; /* Of the present segment. */
+    uint64_t run_told;     /* Whose begin was told last; of all passes. */
     pthread_t thread;
     uint32_t clone;
     uint16_t trace_thread;
@@ -69,10 +70,13 @@ struct replay_engine {
     struct replay_consumer *consumers; /* NULL without. */
     struct replay_outlet *outlets;     /* By clone; NULL without consumers. */
     struct replay_snapshot *snapshots; /* Before each pass, and one after the last. */
+    struct replay_injector *injector;  /* NULL without faults. */
+    uint32_t *event_counts;            /* By pass. */
     uint64_t *op_times;                /* Room for the evaluation's median. */
     uint64_t clock_cost_ns;            /* What two readings of the clock cost. */
-    uint64_t footprint_base;
-    uint64_t footprint_peak; /* Writer: clone 0 between two waits at clone_gate; the controller. */
+    /* Writer: clone 0 between two waits at clone_gate; the controller. */
+    struct replay_footprint footprint;
+    uint32_t slot_count; /* Of one clone. */
     uint32_t worker_count;
     uint32_t pass_count;
     pthread_barrier_t pass_gate;  /* All workers, all consumers and the controller. */
@@ -82,8 +86,10 @@ struct replay_engine {
     pthread_cond_t start_changed;
     enum { REPLAY_START_WAIT, REPLAY_START_GO, REPLAY_START_ABORT } start; /* Guard: start_lock. */
     /* Writer: the controller between passes. */
+    const struct trace *trace; /* Of the pass. */
     enum replay_mode mode;
     uint32_t pass;
+    uint64_t faults_injected;
 };
 
 /** Passes are numbered: warm-up, measured, timed, and the sampling pass at the end. */
@@ -113,8 +119,26 @@ bool replay_wait_for_start(struct replay_engine *engine);
 /** Body of a worker's thread; the argument is its struct replay_worker. */
 void *replay_worker_main(void *argument);
 
+/** Run a segment of the pass, or a part of it. */
+void replay_run_segment(struct replay_worker *worker, struct replay_sample *sample,
+                        const struct trace_event *first, const struct trace_event *end);
+
+/** The same with a new thread for each run, which begins and ends as a thread of the allocator. */
+void replay_run_fresh(struct replay_worker *worker, struct replay_sample *sample,
+                      const struct trace_event *first, const struct trace_event *end);
+
+/** What the worker's arena tells; 0 where it has none. Thread: any, while the arena is there. */
+struct replay_exec_figures replay_read_exec(const struct replay_worker *worker);
+
+/** Add what was counted between two readings; the rest is as it stands. */
+void replay_add_exec(struct replay_exec_figures *sum, const struct replay_exec_figures *start,
+                     const struct replay_exec_figures *end);
+
 /** Turn the samples into figures, once all workers are gone. */
 void replay_evaluate(const struct replay_engine *engine, struct replay_result *result);
+
+/** The part of it that is about plans. */
+struct replay_plans replay_evaluate_plans(const struct replay_engine *engine);
 
 /** All errors that were found. */
 uint64_t replay_count_errors(const struct replay_engine *engine);

@@ -10,7 +10,7 @@
 
 static void explain(const struct replay_engine *engine, const struct replay_failure *failure)
 {
-    const struct trace_event *event = failure->event;
+    const struct trace_event *event = &failure->event;
     fprintf(stderr, "hearth replay: %s:%" PRIu32 ": clone %" PRIu32 ", pass %" PRIu32 ": ",
             engine->job->trace->path, event->line, failure->clone, failure->pass + 1);
     if (failure->kind == REPLAY_FAILED_CHECK) {
@@ -20,6 +20,11 @@ static void explain(const struct replay_engine *engine, const struct replay_fail
                 event->id, event->bytes, failure->mismatch.offset,
                 failure->by_consumer ? " while a consumer had it" : "", failure->mismatch.expected,
                 failure->mismatch.found);
+        return;
+    }
+    if (failure->kind == REPLAY_FAILED_TELL) {
+        fprintf(stderr, "telling of run %" PRIu32 ": %s: %s\n", event->run,
+                hearth_status_name(failure->status), hearth_status_text(failure->status));
         return;
     }
     fprintf(stderr, "%s%s of id %" PRIu64 " (%" PRIu64 " bytes): %s: %s\n",
@@ -47,9 +52,10 @@ static uint32_t explain_worker(const struct replay_engine *engine,
 {
     explained = explain_log(engine, &worker->log, explained);
     if (worker->end_status != HEARTH_OK && explained < EXPLAINED) {
-        fprintf(stderr, "hearth replay: %s: clone %" PRIu32 ": ending its arena: %s: %s\n",
-                engine->job->trace->path, worker->clone, hearth_status_name(worker->end_status),
-                hearth_status_text(worker->end_status));
+        fprintf(stderr, "hearth replay: %s: clone %" PRIu32 ": %s: %s: %s\n",
+                engine->job->trace->path, worker->clone,
+                engine->job->fresh_threads ? "a new thread" : "ending its arena",
+                hearth_status_name(worker->end_status), hearth_status_text(worker->end_status));
         explained++;
     }
     return explained;

@@ -26,6 +26,7 @@ static enum hearth_status thread_begin(struct replay_allocator *self, struct rep
     struct replay_hearth *hearth = (struct replay_hearth *)self;
     struct hearth_exec_options options = HEARTH_EXEC_OPTIONS_INIT;
     options.backing = hearth->backing;
+    options.store = replay_store_number(hearth->base.store);
     enum hearth_status status = hearth->service != NULL
                                     ? hearth_service_exec(hearth->service, &lane->exec)
                                     : hearth_exec_create(&options, &lane->exec);
@@ -38,8 +39,10 @@ static enum hearth_status thread_begin(struct replay_allocator *self, struct rep
 static enum hearth_status thread_end(struct replay_allocator *self, struct replay_lane *lane)
 {
     struct replay_hearth *hearth = (struct replay_hearth *)self;
-    return hearth->service != NULL ? hearth_service_detach(hearth->service)
-                                   : hearth_exec_destroy(lane->exec);
+    enum hearth_status status = hearth->service != NULL ? hearth_service_detach(hearth->service)
+                                                        : hearth_exec_destroy(lane->exec);
+    lane->exec = NULL;
+    return status;
 }
 
 static enum hearth_status take_leased(struct replay_lane *lane, size_t bytes,
@@ -83,12 +86,33 @@ static enum hearth_status give(struct replay_lane *lane, struct replay_block *bl
     return hearth_exec_free(block->origin, block->handle);
 }
 
+static enum hearth_status run_begin(struct replay_lane *lane)
+{
+    return hearth_exec_run_begin(lane->exec, 0);
+}
+
+static enum hearth_status run_end(struct replay_lane *lane)
+{
+    return hearth_exec_run_end(lane->exec);
+}
+
 static void exec_figures(const struct replay_lane *lane, struct replay_exec_figures *figures)
 {
     struct hearth_exec_stats stats = HEARTH_EXEC_STATS_INIT;
     hearth_exec_stats(lane->exec, &stats);
-    figures->created = stats.backing_acquires;
-    figures->footprint = stats.footprint;
+    *figures = (struct replay_exec_figures){
+        .created = stats.backing_acquires,
+        .allocs = stats.allocs,
+        .plan_hits = stats.plan_hits,
+        .plan_misses = stats.plan_misses,
+        .plan_blocked = stats.plan_blocked,
+        .plans_made = stats.plans_made,
+        .footprint = stats.footprint,
+        .plans = stats.plans,
+        .slab_bytes = stats.slab_bytes,
+        .plan_bytes = stats.plan_bytes,
+        .plan_bound = stats.plan_bound,
+    };
 }
 
 static void snapshot(struct replay_allocator *self, struct replay_snapshot *snapshot)
@@ -106,6 +130,10 @@ static void snapshot(struct replay_allocator *self, struct replay_snapshot *snap
     snapshot->io.peak = io.peak_bytes;
     snapshot->io.retained = io.retained_bytes;
     snapshot->io.leased = io.leased_count;
+    snapshot->exec_footprint = 0;
+    if (hearth->service != NULL) {
+        snapshot->exec_footprint = hearth_service_footprint(hearth->service) - io.footprint;
+    }
 }
 
 static void forget_peak(struct replay_allocator *self)
@@ -142,6 +170,8 @@ static const struct replay_allocator_ops hearth_ops = {
     .thread_end = thread_end,
     .alloc = take,
     .free = give,
+    .run_begin = run_begin,
+    .run_end = run_end,
     .exec_figures = exec_figures,
     .snapshot = snapshot,
     .forget_peak = forget_peak,
@@ -163,14 +193,15 @@ static enum hearth_status make_backing(const char *name, struct hearth_backing *
                                      : hearth_backing_create_jemalloc(NULL, backing);
 }
 
-static enum hearth_status make_arenas(struct replay_hearth *hearth, bool service)
+static enum hearth_status make_arenas(struct replay_hearth *hearth)
 {
     struct hearth_io_options options = HEARTH_IO_OPTIONS_INIT;
     struct hearth_service_options service_options = HEARTH_SERVICE_OPTIONS_INIT;
     options.backing = hearth->backing;
     service_options.exec_backing = hearth->backing;
     service_options.io_backing = hearth->backing;
-    if (!service) {
+    service_options.exec_store = replay_store_number(hearth->base.store);
+    if (!hearth->base.lends_slabs) {
         return hearth_io_create(&options, &hearth->io);
     }
     enum hearth_status status = hearth_service_create(&service_options, &hearth->service);
@@ -180,9 +211,11 @@ static enum hearth_status make_arenas(struct replay_hearth *hearth, bool service
     return status;
 }
 
-struct replay_allocator *replay_hearth_create(bool service, const char *backing,
+struct replay_allocator *replay_hearth_create(const struct replay_subject *subject,
                                               char message[REPLAY_MESSAGE_BYTES])
 {
+    const char *backing = subject->backing;
+    bool service = strcmp(subject->allocator, "service") == 0;
     char reason[REPLAY_MESSAGE_BYTES / 2];
     if (hearth_conf_check(getenv("HEARTH_CONF"), reason, sizeof reason) != HEARTH_OK) {
         snprintf(message, REPLAY_MESSAGE_BYTES, "HEARTH_CONF: %s", reason);
@@ -202,7 +235,16 @@ struct replay_allocator *replay_hearth_create(bool service, const char *backing,
         free(hearth);
         return NULL;
     }
-    status = make_arenas(hearth, service);
+    hearth->base = (struct replay_allocator){
+        .ops = &hearth_ops,
+        .name = subject->allocator,
+        .backing = hearth_backing_name(hearth->backing),
+        .store = subject->store,
+        .knows_page_events = true,
+        .lends_slabs = service,
+        .has_arenas = true,
+    };
+    status = make_arenas(hearth);
     if (status != HEARTH_OK) {
         snprintf(message, REPLAY_MESSAGE_BYTES, "cannot create %s: %s (%s)",
                  service ? "a service" : "an I/O arena", hearth_status_name(status),
@@ -211,10 +253,5 @@ struct replay_allocator *replay_hearth_create(bool service, const char *backing,
         free(hearth);
         return NULL;
     }
-    hearth->base.ops = &hearth_ops;
-    hearth->base.name = service ? "service" : "hearth";
-    hearth->base.backing = hearth_backing_name(hearth->backing);
-    hearth->base.knows_page_events = true;
-    hearth->base.has_arenas = true;
     return &hearth->base;
 }

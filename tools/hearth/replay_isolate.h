@@ -18,10 +18,12 @@ void replay_rows_destroy(struct replay_row *rows, size_t count);
 
 /**
  * Measure row->job in a child process and fill the rest of the row, which must come from
- * replay_rows_create(). `allocator` and `backing` as in replay_allocator_create(). Anything but
- * COMMAND_OK was explained on stderr. Thread: there must be no other in the process.
+ * replay_rows_create(). Anything but COMMAND_OK was explained on stderr. Thread: there must be no other in
+ * the process.
  */
-enum command_status replay_measure(struct replay_row *row, const char *allocator,
-                                   const char *backing);
+enum command_status replay_measure(struct replay_row *row, const struct replay_subject *subject);
+
+/** Give a row's result to the process that started this one with --row-fd. */
+bool replay_row_send(const struct replay_row *row, int fd);
 
 #endif

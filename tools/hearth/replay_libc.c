@@ -85,12 +85,20 @@ static const struct replay_allocator_ops jemalloc_ops = {
 static struct replay_allocator glibc = {.ops = &glibc_ops, .name = "malloc"};
 static struct replay_allocator jemalloc = {.ops = &jemalloc_ops, .name = "jemalloc"};
 
-struct replay_allocator *replay_malloc_create(char message[REPLAY_MESSAGE_BYTES])
+bool replay_malloc_possible(char message[REPLAY_MESSAGE_BYTES])
 {
     if (replay_mallctl_present()) {
         snprintf(message, REPLAY_MESSAGE_BYTES,
                  "--allocator malloc: jemalloc replaces malloc in this process; unset LD_PRELOAD, "
                  "or build hearth with HEARTH_JEMALLOC=private");
+        return false;
+    }
+    return true;
+}
+
+struct replay_allocator *replay_malloc_create(char message[REPLAY_MESSAGE_BYTES])
+{
+    if (!replay_malloc_possible(message)) {
         return NULL;
     }
     malloc_trim(0); /* Start cold, as far as glibc lets us. */

@@ -16,11 +16,12 @@ enum replay_failure_kind {
     REPLAY_FAILED_ALLOC,
     REPLAY_FAILED_FREE,
     REPLAY_FAILED_CHECK,
+    REPLAY_FAILED_TELL,
     REPLAY_FAILURE_KINDS,
 };
 
 struct replay_failure {
-    const struct trace_event *event;
+    struct trace_event event;
     enum replay_failure_kind kind;
     enum hearth_status status;
     struct pattern_mismatch mismatch;

@@ -77,44 +77,21 @@ static bool find_library(char *path, size_t bytes)
     return false;
 }
 
-static void start_again(char **argv, const char *library, char message[REPLAY_MESSAGE_BYTES])
+bool replay_jemalloc_loaded(void)
 {
-    static char program[] = "hearth";
-    static char command[] = "replay";
-    size_t count = 0;
-    while (argv[count] != NULL) {
-        count++;
-    }
-    char **again = calloc(count + 2, sizeof *again);
-    if (again == NULL || setenv("LD_PRELOAD", library, 1) != 0 ||
-        setenv(STARTED_AGAIN, "1", 1) != 0) {
-        free(again);
-        snprintf(message, REPLAY_MESSAGE_BYTES, "out of memory");
-        return;
-    }
-    again[0] = program;
-    again[1] = command;
-    memcpy(again + 2, argv + 1, count * sizeof *again); /* With the NULL at the end. */
-    execv("/proc/self/exe", again);
-    snprintf(message, REPLAY_MESSAGE_BYTES,
-             "--allocator jemalloc: cannot start again with %s: %s (is /proc mounted?)", library,
-             strerror(errno));
-    free(again);
+    return replay_mallctl_present();
 }
 
-bool replay_jemalloc_preload(char **argv, char message[REPLAY_MESSAGE_BYTES])
+/* Where it is, if it can be loaded. */
+static bool can_start_again(char *library, size_t bytes, char message[REPLAY_MESSAGE_BYTES])
 {
-    char library[256];
-    if (replay_mallctl_present()) {
-        return true;
-    }
     if (tool_is_sanitized()) {
         snprintf(message, REPLAY_MESSAGE_BYTES,
                  "--allocator jemalloc: malloc of a sanitizer build cannot be replaced; use a "
                  "release build");
         return false;
     }
-    if (!find_library(library, sizeof library)) {
+    if (!find_library(library, bytes)) {
         snprintf(message, REPLAY_MESSAGE_BYTES,
                  "--allocator jemalloc: libjemalloc.so.2 is not on this machine; " REMEDY);
         return false;
@@ -126,6 +103,27 @@ bool replay_jemalloc_preload(char **argv, char message[REPLAY_MESSAGE_BYTES])
                  library);
         return false;
     }
-    start_again(argv, library, message);
-    return false;
+    return true;
+}
+
+bool replay_jemalloc_possible(char message[REPLAY_MESSAGE_BYTES])
+{
+    char library[256];
+    return replay_mallctl_present() || can_start_again(library, sizeof library, message);
+}
+
+void replay_jemalloc_start(char *const *argv, char message[REPLAY_MESSAGE_BYTES])
+{
+    char library[256];
+    if (!can_start_again(library, sizeof library, message)) {
+        return;
+    }
+    if (setenv("LD_PRELOAD", library, 1) != 0 || setenv(STARTED_AGAIN, "1", 1) != 0) {
+        snprintf(message, REPLAY_MESSAGE_BYTES, "out of memory");
+        return;
+    }
+    execv("/proc/self/exe", argv);
+    snprintf(message, REPLAY_MESSAGE_BYTES,
+             "--allocator jemalloc: cannot start again with %s: %s (is /proc mounted?)", library,
+             strerror(errno));
 }

@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "replay.h"
+#include "replay_lists.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -19,6 +20,12 @@ enum {
     KEY_BACKING = 0x100,
     KEY_CHECK,
     KEY_HOLD,
+    KEY_STORE,
+    KEY_TELL_RUNS,
+    KEY_FRESH_THREADS,
+    KEY_INJECT,
+    KEY_SEED,
+    KEY_ROW_FD,
 };
 
 static const struct argp_option options_table[] = {
@@ -33,13 +40,29 @@ static const struct argp_option options_table[] = {
      "Hand exported allocations to N threads, which check and free them (default: none)", 0},
     {"hold", KEY_HOLD, "K", 0,
      "Consumers keep what a clone exported in its last K runs (default 0; needs --consumers)", 0},
-    {"allocator", KEY_ALLOCATOR, "NAME", 0, "hearth, service, malloc or jemalloc (default hearth)",
+    {"allocator", KEY_ALLOCATOR, "NAME[,NAME...]", 0,
+     "hearth, service, malloc or jemalloc (default hearth)", 0},
+    {"store", KEY_STORE, "NAME[,NAME...]", 0,
+     "Hearth's store of execution storage: lists, spans or plans (default lists). Several are "
+     "compared, "
+     "with malloc and jemalloc beside them unless --allocator is given",
      0},
     {"backing", KEY_BACKING, "NAME", 0,
      "Hearth's backing: jemalloc or mmap (default: as HEARTH_CONF and the build say)", 0},
     {"check", KEY_CHECK, "HOW", 0,
      "Where buffers are written and checked: pages (default) or lines of 64 bytes", 0},
+    {"tell-runs", KEY_TELL_RUNS, NULL, 0,
+     "Tell hearth where a run begins and ends (default: it finds out)", 0},
+    {"fresh-threads", KEY_FRESH_THREADS, NULL, 0,
+     "A new thread for each run of a clone, of one service unless --allocator is given", 0},
+    {"inject", KEY_INJECT, "RATE[:KIND[,KIND...]]", 0,
+     "Put faults into RATE per cent of the allocations of measured runs: late, swap, extra, "
+     "missing, resize "
+     "(default: all); also --tell-runs and --check lines",
+     0},
+    {"seed", KEY_SEED, "N", 0, "Which faults (default 1; needs --inject)", 0},
     {"json", KEY_JSON, NULL, 0, "Print one JSON array instead of a table", 0},
+    {"row-fd", KEY_ROW_FD, "FD", OPTION_HIDDEN, "For this program's own use", 0},
     {0},
 };
 
@@ -103,12 +126,21 @@ static void parse_threads(struct argp_state *state, const char *arg, struct repl
     }
 }
 
+static void parse_seed(struct argp_state *state, const char *arg, struct replay_options *options)
+{
+    uint32_t seed = 0;
+    parse_number(state, "--seed", arg, 0, UINT32_MAX, &seed);
+    options->faults.seed = seed;
+    options->seed_given = true;
+}
+
 static void parse_check(struct argp_state *state, const char *arg, struct replay_options *options)
 {
+    options->stride_given = true;
     if (strcmp(arg, "pages") == 0) {
-        options->stride = 4096;
+        options->stride = REPLAY_STRIDE_PAGES;
     } else if (strcmp(arg, "lines") == 0) {
-        options->stride = 64;
+        options->stride = REPLAY_STRIDE_LINES;
     } else {
         argp_error(state, "--check '%s': expected pages or lines", arg);
     }
@@ -117,15 +149,17 @@ static void parse_check(struct argp_state *state, const char *arg, struct replay
 /* What can only be judged once all options are known. */
 static void check_together(struct argp_state *state, const struct replay_options *options)
 {
+    if (options->seed_given && options->faults.rate == 0) {
+        argp_error(state, "--seed %" PRIu64 ": it chooses faults: give --inject as well",
+                   options->faults.seed);
+    }
+    if (options->faults.rate > 0 && (options->consumers > 0 || options->fresh_threads)) {
+        argp_error(state,
+                   "--inject goes neither with --consumers nor with --fresh-threads: drop one");
+    }
     if (options->hold > 0 && options->consumers == 0) {
         argp_error(state, "--hold %" PRIu32 ": somebody has to hold: give --consumers as well",
                    options->hold);
-    }
-    if (options->backing != NULL && strcmp(options->allocator, "hearth") != 0 &&
-        strcmp(options->allocator, "service") != 0) {
-        argp_error(state,
-                   "--backing is an option of --allocator hearth and service, not of %s: drop one",
-                   options->allocator);
     }
 }
 
@@ -135,6 +169,45 @@ static void raise_warmup(struct replay_options *options)
     uint32_t least = options->hold + REPLAY_WARMUP_BEYOND_HOLD;
     if (options->hold > 0 && options->warmup < least) {
         options->warmup = least;
+    }
+}
+
+/* Buffers outlive their runs, so that nobody can find out where a run ends; and overlaps are what to look for. */
+static void prepare_faults(struct replay_options *options)
+{
+    if (options->faults.rate > 0) {
+        options->tell_runs = true;
+        options->stride = options->stride_given ? options->stride : REPLAY_STRIDE_LINES;
+    }
+}
+
+/* Of stores, and of what they are measured with. */
+static error_t parse_store_option(int key, char *arg, struct argp_state *state)
+{
+    struct replay_options *options = state->input;
+    uint32_t fd = 0;
+    switch (key) {
+    case KEY_STORE:
+        replay_parse_stores(state, arg, options);
+        return 0;
+    case KEY_ROW_FD:
+        parse_number(state, "--row-fd", arg, 0, INT32_MAX, &fd);
+        options->row_fd = (int)fd;
+        return 0;
+    case KEY_TELL_RUNS:
+        options->tell_runs = true;
+        return 0;
+    case KEY_FRESH_THREADS:
+        options->fresh_threads = true;
+        return 0;
+    case KEY_INJECT:
+        replay_parse_faults(state, arg, options);
+        return 0;
+    case KEY_SEED:
+        parse_seed(state, arg, options);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -158,11 +231,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         parse_number(state, "--hold", arg, 0, REPLAY_HOLD_MAX, &options->hold);
         return 0;
     case KEY_ALLOCATOR:
-        options->allocator = arg;
-        if (!replay_allocator_known(arg)) {
-            argp_error(state, "--allocator '%s': expected hearth, service, malloc or jemalloc",
-                       arg);
-        }
+        replay_parse_allocators(state, arg, options);
         return 0;
     case KEY_BACKING:
         options->backing = arg;
@@ -185,10 +254,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         check_together(state, options);
+        prepare_faults(options);
+        replay_choose_subjects(state, options);
         raise_warmup(options);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_store_option(key, arg, state);
     }
 }
 
@@ -200,8 +271,9 @@ void replay_options_parse(int argc, char **argv, struct replay_options *options)
                                        .clone_counts = 1,
                                        .runs = 10,
                                        .warmup = 3,
-                                       .allocator = "hearth",
-                                       .stride = 4096};
+                                       .row_fd = -1,
+                                       .faults = {.seed = 1},
+                                       .stride = REPLAY_STRIDE_PAGES};
     if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0) {
         exit(COMMAND_BAD_INPUT);
     }

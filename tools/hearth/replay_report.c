@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #define KIB 1024.0
 
@@ -19,19 +20,93 @@ static json_t *figure(const struct replay_row *row, uint64_t value)
     return row->has_arenas ? json_integer(integer(value)) : json_null();
 }
 
+static json_t *real_figure(bool known, double value)
+{
+    return known ? json_real(value) : json_null();
+}
+
 static json_t *make_arenas(const struct replay_row *row)
 {
     const struct replay_arenas *arenas = &row->result.arenas;
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "consumers",
-                     integer(row->job.consumers), "hold", integer(row->job.hold),
-                     "io_storages_created", figure(row, arenas->io_created), "io_footprint_bytes",
-                     figure(row, arenas->io_footprint_bytes), "io_peak_bytes",
-                     figure(row, arenas->io_peak_bytes), "io_retained_bytes",
-                     figure(row, arenas->io_retained_bytes), "io_leased_buffers",
-                     figure(row, arenas->io_leased), "io_reserved_buffers",
-                     figure(row, arenas->io_reserved), "exec_storages_created",
-                     figure(row, arenas->exec_created), "exec_footprint_bytes",
-                     figure(row, arenas->exec_footprint_bytes));
+    return json_pack(
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "consumers",
+        integer(row->job.consumers), "hold", integer(row->job.hold), "io_storages_created",
+        figure(row, arenas->io_created), "io_footprint_bytes",
+        figure(row, arenas->io_footprint_bytes), "io_peak_bytes",
+        figure(row, arenas->io_peak_bytes), "io_retained_bytes",
+        figure(row, arenas->io_retained_bytes), "io_leased_buffers", figure(row, arenas->io_leased),
+        "io_reserved_buffers", figure(row, arenas->io_reserved), "exec_storages_created",
+        figure(row, arenas->exec_created), "exec_footprint_bytes",
+        figure(row, arenas->exec_footprint_bytes), "exec_peak_footprint_bytes",
+        figure(row, arenas->exec_peak_footprint_bytes), "exec_footprint_over_peak_live",
+        real_figure(row->has_arenas, arenas->exec_footprint_over_peak_live));
+}
+
+bool replay_has_plans(const struct replay_row *row)
+{
+    return strcmp(row->store, "plans") == 0;
+}
+
+static double share(uint64_t part, uint64_t all)
+{
+    return all > 0 ? (double)part / (double)all : 0;
+}
+
+double replay_plan_share(const struct replay_plans *plans)
+{
+    return share(plans->hits, plans->hits + plans->misses);
+}
+
+double replay_plan_share_of_all(const struct replay_plans *plans)
+{
+    return share(plans->hits, plans->requests);
+}
+
+/* Null without faults. */
+static json_t *make_faults(const struct replay_row *row)
+{
+    const struct replay_faults *faults = &row->job.faults;
+    char names[64];
+    if (faults->rate == 0) {
+        return json_pack("{s:n, s:n, s:n, s:n}", "inject_percent", "inject_kinds", "seed",
+                         "faults_injected");
+    }
+    return json_pack("{s:f, s:s, s:I, s:I}", "inject_percent",
+                     100.0 * faults->rate / REPLAY_RATE_WHOLE, "inject_kinds",
+                     replay_fault_names(faults, names, sizeof names), "seed", integer(faults->seed),
+                     "faults_injected", integer(row->result.faults_injected));
+}
+
+/* Null for whoever has none. */
+static json_t *make_plans(const struct replay_row *row)
+{
+    const struct replay_plans *plans = &row->result.plans;
+    bool has = replay_has_plans(row);
+    json_t *object = json_pack(
+        "{s:s?, s:b, s:b, s:o, s:o, s:o, s:o}", "store", row->store[0] != '\0' ? row->store : NULL,
+        "fresh_threads", row->job.fresh_threads, "runs_told", row->job.tell_runs, "rss_bytes",
+        row->result.rss_bytes > 0 ? json_integer(integer(row->result.rss_bytes)) : json_null(),
+        "plan_share", real_figure(has, replay_plan_share(plans)), "plan_share_of_all",
+        real_figure(has, replay_plan_share_of_all(plans)), "plan_over_bound",
+        real_figure(has, plans->over_bound));
+    const struct {
+        const char *key;
+        uint64_t value;
+    } counts[] = {
+        {"plan_blocked", plans->blocked},
+        {"plans_made", plans->made},
+        {"plans", plans->plans},
+        {"slab_bytes", plans->slab_bytes},
+        {"idle_exec_bytes", plans->idle_exec_bytes},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        json_t *value = has ? json_integer(integer(counts[i].value)) : json_null();
+        if (json_object_set_new(object, counts[i].key, value) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
 }
 
 static json_t *make_row(const void *of)
@@ -58,7 +133,9 @@ static json_t *make_row(const void *of)
         result->footprint_over_peak_live, "warmup_passes_needed",
         needed < 0 ? json_null() : json_integer(needed));
     /* Takes NULL for an answer. */
-    if (json_object_update_new(object, make_arenas(row)) != 0) {
+    if (json_object_update_new(object, make_arenas(row)) != 0 ||
+        json_object_update_new(object, make_plans(row)) != 0 ||
+        json_object_update_new(object, make_faults(row)) != 0) {
         json_decref(object);
         return NULL;
     }

@@ -80,6 +80,15 @@ static double ms_per_run(const struct replay_engine *engine)
     return median(engine->op_times, job->runs) / 1e6 / job->trace->run_count;
 }
 
+static uint64_t count_events(const struct replay_engine *engine, uint32_t first, uint32_t end)
+{
+    uint64_t sum = 0;
+    for (uint32_t pass = first; pass < end; pass++) {
+        sum += engine->event_counts[pass];
+    }
+    return sum;
+}
+
 static double ns_per_op(const struct replay_engine *engine)
 {
     const struct replay_job *job = engine->job;
@@ -94,7 +103,8 @@ static double ns_per_op(const struct replay_engine *engine)
             engine->op_times[count++] = spent;
         }
     }
-    return median(engine->op_times, count) / job->trace->event_count;
+    uint64_t events = count_events(engine, replay_first_timed(job), replay_sampling(job));
+    return events > 0 ? median(engine->op_times, count) * job->runs / (double)events : 0;
 }
 
 static int64_t warmup_passes_needed(const struct replay_engine *engine)
@@ -112,17 +122,7 @@ static uint64_t exec_created(const struct replay_engine *engine, uint32_t pass)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < engine->worker_count; i++) {
-        const struct replay_sample *sample = &engine->workers[i].samples[pass];
-        sum += sample->exec_end.created - sample->exec_start.created;
-    }
-    return sum;
-}
-
-static uint64_t exec_footprint(const struct replay_engine *engine, uint32_t pass)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < engine->worker_count; i++) {
-        sum += engine->workers[i].samples[pass].exec_end.footprint;
+        sum += engine->workers[i].samples[pass].exec.created;
     }
     return sum;
 }
@@ -149,8 +149,12 @@ static struct replay_arenas evaluate_arenas(const struct replay_engine *engine)
         .io_retained_bytes = last->io.retained,
         .io_leased = last->io.leased,
         .io_reserved = io_reserved(engine),
-        .exec_footprint_bytes = exec_footprint(engine, end - 1),
+        .exec_footprint_bytes = last->exec_footprint,
+        .exec_peak_footprint_bytes = engine->footprint.exec_peak,
     };
+    double live = (double)engine->job->trace->exec_peak_bytes * engine->job->clones;
+    arenas.exec_footprint_over_peak_live =
+        live > 0 ? (double)arenas.exec_peak_footprint_bytes / live : 0;
     for (uint32_t pass = first; pass < end; pass++) {
         arenas.exec_created += exec_created(engine, pass);
     }
@@ -194,18 +198,23 @@ void replay_evaluate(const struct replay_engine *engine, struct replay_result *r
     }
     uint64_t events = engine->snapshots[end].page_events - engine->snapshots[first].page_events;
     double live = (double)job->trace->peak_live_bytes * job->clones;
-    uint64_t footprint = engine->footprint_peak - engine->footprint_base;
+    uint64_t footprint = engine->footprint.peak > engine->footprint.base
+                             ? engine->footprint.peak - engine->footprint.base
+                             : 0;
     *result = (struct replay_result){
         .errors = replay_count_errors(engine),
         .faults_per_run = (double)faults / engine_runs,
         .backing_calls_per_run = (double)calls / engine_runs,
         .page_events_per_run = (double)events / engine_runs,
-        .ops_per_run = (double)job->trace->event_count / job->trace->run_count,
+        .faults_injected = engine->faults_injected,
+        .ops_per_run = (double)count_events(engine, first, end) / job->runs / job->trace->run_count,
         .ms_per_run = ms_per_run(engine),
         .ns_per_op = ns_per_op(engine),
         .footprint_bytes = footprint,
         .footprint_over_peak_live = live > 0 ? (double)footprint / live : 0,
+        .rss_bytes = engine->footprint.rss_peak,
         .warmup_passes_needed = warmup_passes_needed(engine),
         .arenas = evaluate_arenas(engine),
+        .plans = replay_evaluate_plans(engine),
     };
 }

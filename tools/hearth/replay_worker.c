@@ -103,7 +103,7 @@ static bool take(struct replay_worker *worker, const struct trace_event *event)
     if (status != HEARTH_OK) {
         block->data = NULL;
         fail(worker, (struct replay_failure){
-                         .event = event, .kind = REPLAY_FAILED_ALLOC, .status = status});
+                         .event = *event, .kind = REPLAY_FAILED_ALLOC, .status = status});
         return false;
     }
     return true;
@@ -124,8 +124,8 @@ static void give(struct replay_worker *worker, const struct trace_event *event)
     enum hearth_status status = ops->free(&worker->lane, block);
     block->data = NULL;
     if (status != HEARTH_OK) {
-        fail(worker,
-             (struct replay_failure){.event = event, .kind = REPLAY_FAILED_FREE, .status = status});
+        fail(worker, (struct replay_failure){
+                         .event = *event, .kind = REPLAY_FAILED_FREE, .status = status});
     }
 }
 
@@ -133,10 +133,9 @@ static void check(struct replay_worker *worker, const struct trace_event *event)
 {
     const struct replay_job *job = worker->engine->job;
     const struct replay_block *block = &worker->blocks[event->slot];
-    struct replay_failure failure = {.event = event, .kind = REPLAY_FAILED_CHECK};
+    struct replay_failure failure = {.event = *event, .kind = REPLAY_FAILED_CHECK};
     if (block->data == NULL || event->bytes > job->touch_limit ||
-        pattern_check(block->data, event->bytes, job->stride, seed_of(worker, event),
-                      &failure.mismatch)) {
+        pattern_check(block->data, event->bytes, job->stride, block->seed, &failure.mismatch)) {
         return;
     }
     fail(worker, failure);
@@ -149,8 +148,9 @@ static void touch_event(struct replay_worker *worker, const struct trace_event *
         check(worker, event);
         give(worker, event);
     } else if (take(worker, event) && event->bytes <= job->touch_limit) {
-        pattern_write(worker->blocks[event->slot].data, event->bytes, job->stride,
-                      seed_of(worker, event));
+        struct replay_block *block = &worker->blocks[event->slot];
+        block->seed = seed_of(worker, event);
+        pattern_write(block->data, event->bytes, job->stride, block->seed);
     }
     if (event->run_last && hands_over(worker)) {
         end_run(worker);
@@ -169,25 +169,20 @@ static void plain_event(struct replay_worker *worker, const struct trace_event *
     }
 }
 
-/* All clones stand at the same run's peak at the same moment, so one reading sees them all
+/* All clones stand at the same run's peak, or end, at the same moment, so one reading sees them all
  * there. */
-static void sample_peak(struct replay_worker *worker)
+static void sample(struct replay_worker *worker)
 {
     struct replay_engine *engine = worker->engine;
     pthread_barrier_wait(&engine->clone_gate);
     if (worker->clone == 0) {
-        struct replay_allocator *allocator = engine->job->allocator;
-        struct replay_snapshot snapshot = {0};
-        allocator->ops->snapshot(allocator, &snapshot);
-        if (snapshot.footprint > engine->footprint_peak) {
-            engine->footprint_peak = snapshot.footprint;
-        }
+        replay_footprint_sample(engine);
     }
     pthread_barrier_wait(&engine->clone_gate);
 }
 
-static void run_segment(struct replay_worker *worker, const struct trace_event *event,
-                        const struct trace_event *end)
+static void run_events(struct replay_worker *worker, const struct trace_event *event,
+                       const struct trace_event *end)
 {
     switch (worker->engine->mode) {
     case REPLAY_TOUCH:
@@ -203,14 +198,66 @@ static void run_segment(struct replay_worker *worker, const struct trace_event *
     case REPLAY_SAMPLE:
         for (; event < end; event++) {
             plain_event(worker, event);
-            if (event->run_peak) {
-                sample_peak(worker);
+            if (event->run_peak || event->run_last) {
+                sample(worker);
             }
         }
         return;
     case REPLAY_RESERVE:
     case REPLAY_QUIT:
         return;
+    }
+}
+
+/* Calls that some allocators do not have. */
+static void tell(struct replay_worker *worker, const struct trace_event *event,
+                 enum hearth_status (*call)(struct replay_lane *lane))
+{
+    enum hearth_status status = call != NULL ? call(&worker->lane) : HEARTH_OK;
+    if (status != HEARTH_OK) {
+        fail(worker, (struct replay_failure){
+                         .event = *event, .kind = REPLAY_FAILED_TELL, .status = status});
+    }
+}
+
+/* A thread that is not there for a run's end has it ended by the next run's begin. */
+static void run_told(struct replay_worker *worker, const struct trace_event *event,
+                     const struct trace_event *end)
+{
+    const struct replay_allocator_ops *ops = worker->engine->job->allocator->ops;
+    while (event < end) {
+        const struct trace_event *stop = event;
+        while (stop < end && stop->run == event->run) {
+            stop++;
+        }
+        uint64_t run = ((uint64_t)worker->engine->pass << 32) + event->run + 1;
+        if (worker->run_told != run) {
+            worker->run_told = run;
+            tell(worker, event, ops->run_begin);
+        }
+        run_events(worker, event, stop);
+        if (stop[-1].run_last) {
+            tell(worker, stop - 1, ops->run_end);
+        }
+        event = stop;
+    }
+}
+
+void replay_run_segment(struct replay_worker *worker, struct replay_sample *sample,
+                        const struct trace_event *first, const struct trace_event *end)
+{
+    bool timed = worker->engine->mode == REPLAY_TIME;
+    worker->hand_over_ns = 0;
+    uint64_t start = timed ? replay_clock_ns() : 0;
+    if (worker->engine->job->tell_runs) {
+        run_told(worker, first, end);
+    } else {
+        run_events(worker, first, end);
+    }
+    if (timed) {
+        uint64_t spent = replay_clock_ns() - start;
+        uint64_t cost = worker->engine->clock_cost_ns + worker->hand_over_ns;
+        sample->op_ns += spent > cost ? spent - cost : 0;
     }
 }
 
@@ -225,8 +272,8 @@ static void wait_for_turn(struct replay_worker *worker)
  * behind. */
 static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
 {
-    const struct trace *trace = worker->engine->job->trace;
-    bool timed = worker->engine->mode == REPLAY_TIME;
+    const struct trace *trace = worker->engine->trace;
+    bool fresh = worker->engine->job->fresh_threads;
     for (uint32_t i = 0; i < trace->segment_count; i++) {
         const struct trace_segment *segment = &trace->segments[i];
         if (segment->thread != worker->trace_thread) {
@@ -235,14 +282,11 @@ static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
         if (i > 0) {
             wait_for_turn(worker);
         }
-        worker->hand_over_ns = 0;
-        uint64_t start = timed ? replay_clock_ns() : 0;
         const struct trace_event *first = &trace->events[segment->first];
-        run_segment(worker, first, first + segment->count);
-        if (timed) {
-            uint64_t spent = replay_clock_ns() - start;
-            uint64_t cost = worker->engine->clock_cost_ns + worker->hand_over_ns;
-            sample->op_ns += spent > cost ? spent - cost : 0;
+        if (fresh) {
+            replay_run_fresh(worker, sample, first, first + segment->count);
+        } else {
+            replay_run_segment(worker, sample, first, first + segment->count);
         }
         if (i + 1 < trace->segment_count) {
             sem_post(&worker->turns[trace->segments[i + 1].thread]);
@@ -252,25 +296,21 @@ static void run_pass(struct replay_worker *worker, struct replay_sample *sample)
     }
 }
 
-static void read_exec(const struct replay_worker *worker, struct replay_exec_figures *figures)
-{
-    const struct replay_allocator *allocator = worker->engine->job->allocator;
-    if (allocator->has_arenas) {
-        allocator->ops->exec_figures(&worker->lane, figures);
-    }
-}
-
 static void measure_pass(struct replay_worker *worker)
 {
     struct replay_sample *sample = &worker->samples[worker->engine->pass];
     uint64_t calls = worker->lane.backing_calls;
-    read_exec(worker, &sample->exec_start);
+    bool fresh = worker->engine->job->fresh_threads; /* Then each tells of itself. */
+    struct replay_exec_figures start = replay_read_exec(worker);
     uint64_t faults = replay_thread_faults();
     sample->start_ns = replay_clock_ns();
     run_pass(worker, sample);
     sample->end_ns = replay_clock_ns();
-    sample->faults = replay_thread_faults() - faults;
-    read_exec(worker, &sample->exec_end);
+    if (!fresh) {
+        sample->faults = replay_thread_faults() - faults;
+        struct replay_exec_figures end = replay_read_exec(worker);
+        replay_add_exec(&sample->exec, &start, &end);
+    }
     sample->backing_calls = worker->lane.backing_calls - calls;
 }
 
@@ -294,7 +334,10 @@ void *replay_worker_main(void *argument)
     if (!replay_wait_for_start(engine)) {
         return NULL;
     }
-    worker->begin_status = allocator->ops->thread_begin(allocator, &worker->lane);
+    bool fresh = engine->job->fresh_threads;
+    if (!fresh) {
+        worker->begin_status = allocator->ops->thread_begin(allocator, &worker->lane);
+    }
     pthread_barrier_wait(&engine->pass_gate); /* The controller looks at begin_status. */
     for (;;) {
         pthread_barrier_wait(&engine->pass_gate);
@@ -307,6 +350,8 @@ void *replay_worker_main(void *argument)
         measure_pass(worker);
         pthread_barrier_wait(&engine->pass_gate);
     }
-    worker->end_status = allocator->ops->thread_end(allocator, &worker->lane);
+    if (!fresh) {
+        worker->end_status = allocator->ops->thread_end(allocator, &worker->lane);
+    }
     return NULL;
 }

@@ -54,6 +54,8 @@ static bool starts_segment(const struct trace *trace, uint32_t event)
 static bool make_segments(struct trace *trace)
 {
     uint32_t count = 1;
+    free(trace->segments);
+    trace->segment_count = 0;
     for (uint32_t i = 1; i < trace->event_count; i++) {
         count += starts_segment(trace, i) ? 1 : 0;
     }
@@ -96,12 +98,35 @@ uint64_t trace_peak_below(const struct trace *trace, uint64_t limit)
     return peak;
 }
 
+static uint64_t exec_peak(const struct trace *trace)
+{
+    uint64_t live = 0;
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->exported) {
+            continue;
+        }
+        if (event->op == TRACE_FREE) {
+            live = live > event->bytes ? live - event->bytes : 0;
+            continue;
+        }
+        live = add_saturated(live, event->bytes);
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
 /* Marks the event with the highest live bytes of each run, where footprint is sampled. */
 static void mark_run_peaks(struct trace *trace)
 {
     uint64_t live = 0;
     uint64_t best_live = 0;
     uint32_t best = 0;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        trace->events[i].run_peak = false;
+        trace->events[i].run_last = false;
+    }
     for (uint32_t i = 0; i < trace->event_count; i++) {
         struct trace_event *event = &trace->events[i];
         if (event->op == TRACE_FREE) {
@@ -144,6 +169,18 @@ static void count_outputs(struct trace *trace)
     }
 }
 
+bool trace_derive(struct trace *trace)
+{
+    if (!make_segments(trace)) {
+        return false;
+    }
+    trace->peak_live_bytes = trace_peak_below(trace, UINT64_MAX);
+    trace->exec_peak_bytes = exec_peak(trace);
+    mark_run_peaks(trace);
+    count_outputs(trace);
+    return true;
+}
+
 bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAGE_BYTES])
 {
     *trace = (struct trace){.path = path};
@@ -157,14 +194,11 @@ bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAG
         trace_destroy(trace);
         return false;
     }
-    if (!free_leftovers(trace) || !make_segments(trace)) {
+    if (!free_leftovers(trace) || !trace_derive(trace)) {
         snprintf(message, TRACE_MESSAGE_BYTES, "%s: out of memory", path);
         trace_destroy(trace);
         return false;
     }
-    trace->peak_live_bytes = trace_peak_below(trace, UINT64_MAX);
-    mark_run_peaks(trace);
-    count_outputs(trace);
     return true;
 }
 

@@ -56,6 +56,7 @@ struct trace {
     uint32_t run_count;
     uint32_t thread_count;
     uint64_t peak_live_bytes;   /* Logical bytes over all threads at the worst moment; saturates. */
+    uint64_t exec_peak_bytes;   /* The same of allocations that are not exported. */
     uint64_t largest_bytes;     /* The largest single allocation. */
     uint64_t run_outputs_bytes; /* Most bytes of exported allocations given up in one run. */
     uint32_t run_outputs;       /* Most exported allocations given up in one run. */
@@ -66,6 +67,11 @@ struct trace {
  * needs to be destroyed. `path` must outlive the trace.
  */
 bool trace_load(const char *path, struct trace *trace, char message[TRACE_MESSAGE_BYTES]);
+
+/**
+ * Find segments, peaks and the ends of runs in a trace whose events are there. False: no memory.
+ */
+bool trace_derive(struct trace *trace);
 
 void trace_destroy(struct trace *trace);
 
