@@ -661,11 +661,16 @@ void hearth__exec_came_home(struct hearth_exec *arena);
 /* A hold on the core of an arena of a service is given up; the last one pools it. */
 void hearth__exec_drop(struct hearth_exec *arena);
 
-/* Bytes that went so far: to the backing, and pages to the kernel. A book that is passed on is neither. */
+/* Bytes that went to the backing so far. A book that is passed on did not. */
+static inline uint64_t hearth__exec_given(const struct hearth_exec *arena)
+{
+    return hearth__load_relaxed(&arena->cells.given_bytes) - arena->run.passed_on;
+}
+
+/* And pages to the kernel. */
 static inline uint64_t hearth__exec_gone(const struct hearth_exec *arena)
 {
-    return hearth__load_relaxed(&arena->cells.given_bytes) - arena->run.passed_on +
-           hearth__load_relaxed(&arena->cells.purged_bytes);
+    return hearth__exec_given(arena) + hearth__load_relaxed(&arena->cells.purged_bytes);
 }
 
 /* Inside the section. What is retained: held and not live. */

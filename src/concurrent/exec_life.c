@@ -140,7 +140,8 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->span_stored = 0;
     core->front = NULL;
     hearth__store_relaxed(&core->cold_bytes, 0);
-    core->with_spans = debug == 0 && options.store == HEARTH_EXEC_STORE_SPANS;
+    core->with_spans = options.store == HEARTH_EXEC_STORE_SPANS &&
+                       (debug & HEARTH__DEBUG_QUARANTINE) == 0; /* that goes by slots */
     hearth__store_relaxed(&core->running, 0);
     core->visited = false;
     core->spare = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};

@@ -188,13 +188,21 @@ void hearth__exec_span_give(struct hearth_exec *arena, struct hearth_buf *slot, 
     hearth__exec_count_pieces(arena, shared);
 }
 
+/* Outside. */
+static size_t discard(struct hearth_exec *arena, const struct hearth__purge *pages)
+{
+    if (arena->debug != 0)
+        hearth__debug_released(pages->base, pages->length);
+    return hearth__backing_discard(arena->backing, pages->base, pages->length);
+}
+
 void hearth__exec_span_discard(struct hearth_exec *arena, struct hearth_buf *slot)
 {
     struct hearth__span *span = span_of(slot);
     struct hearth__purge pages;
     span->touched = span->length;
     (void)hearth__span_pages(span, SIZE_MAX, &pages);
-    if (pages.length == 0 || hearth__backing_discard(arena->backing, pages.base, pages.length) != 0)
+    if (pages.length == 0 || discard(arena, &pages) != 0)
         slot->flags |= HEARTH__BUF_PURGED;
 }
 
@@ -271,7 +279,7 @@ bool hearth__exec_spans_purge(struct hearth_exec *arena, uint64_t before, size_t
     if (pages.length != 0) {
         if (!visiting)
             hearth__exec_leave(arena);
-        discarded = hearth__backing_discard(arena->backing, pages.base, pages.length);
+        discarded = discard(arena, &pages);
         if (!visiting)
             hearth__section_resume(&arena->section);
     }

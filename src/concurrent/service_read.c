@@ -24,7 +24,9 @@ void hearth__service_read(const struct hearth_service *service, struct hearth__s
         now->live_capacity += hearth__exec_live_capacity(&exec);
         uint64_t retained = hearth__exec_retained_bytes(&exec);
         uint64_t cold = hearth__load_relaxed(&arena->cold_bytes);
-        now->exec_retained += retained > cold ? retained - cold : 0;
+        cold = cold < retained ? cold : retained;
+        now->exec_retained += retained - cold;
+        now->cold += cold;
         now->pending += hearth__exec_pending_bytes(&exec);
         now->footprint += hearth__exec_footprint(&exec);
         now->lost += hearth__weight_capacity(hearth__load_relaxed(&arena->lost));

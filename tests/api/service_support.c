@@ -48,8 +48,8 @@ static void bank_release(void *context, const struct hearth_segment *segment)
 /* What spans give back while their segment stays: nobody may rely on it any more. */
 static size_t bank_discard(void *context, void *base, size_t length)
 {
-    (void)context;
-    memset(base, 0xdd, length);
+    const struct bank *bank = context;
+    memset(base, bank->keep ? 0 : 0xdd, length); /* what is kept is looked at */
     return length;
 }
 
