@@ -130,7 +130,7 @@ void hearth__exec_end(struct hearth_exec *arena, struct hearth__exec_after *afte
         if (arena->service != NULL)
             hearth__exec_serve(arena, after);
         if (hearth__unlikely(arena->spans != NULL))
-            hearth__exec_spans_keep_cap(arena);
+            hearth__exec_spans_keep_cap(arena, after);
         wanted = arena->room_wanted;
         arena->room_wanted = 0;
         if (hearth__unlikely(arena->overwritten.buf != NULL))

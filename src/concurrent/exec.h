@@ -103,9 +103,9 @@ struct hearth_exec {
     struct hearth__slots slots;
     struct hearth__spans *spans; /* large blocks; NULL until needed, or for good */
     size_t span_pieces;          /* of them, as they are counted */
-    hearth__weight span_stored;  /* the free ones, as they are in `stored` */
-    struct hearth_buf *front; /* returned last, its span not in the store yet: exec_spans_plain.c */
-    hearth__weight held;      /* storage obtained and not given back */
+    hearth__weight span_stored;  /* the free ones, as they are in `stored`: with their warm bytes */
+    struct hearth_buf *front;    /* returned last, its span not in the store yet: exec_spans_plain.c */
+    hearth__weight held;         /* storage obtained and not given back */
     /* Returns of slots with this alignment need no more than the plain path: default alignment, or
      * none while a cap or debugging asks for more. */
     uint8_t plain_alignment_log;
@@ -174,6 +174,8 @@ struct hearth_exec {
     _Atomic(uint32_t) holds;
     _Atomic(uint64_t) misuses;
     _Atomic(hearth__weight) lost; /* in a forked child: with threads that are not there */
+    /* Of what is retained: not resident, in free spans. Writer: the owner, a visitor. */
+    _Atomic(size_t) cold_bytes;
 };
 
 static_assert(sizeof(struct hearth_exec) <= HEARTH__CORE_BYTES - HEARTH__CORE_OFFSET,
@@ -471,10 +473,12 @@ static inline struct hearth_buf *hearth__exec_store_take_largest(struct hearth_e
     return hearth__exec_stored_out(arena, arena->store->ops->take_largest(arena->store));
 }
 
-/* A segment that is free as a whole, if it is so since before `before` and nothing in the lists is older. It is not
- * taken off `stored`. Back where it was. exec_spans.c. */
-struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before);
-void hearth__exec_spans_give_back(struct hearth_exec *arena, struct hearth_buf *carrier);
+/* Whether the least recently freed storage is in spans; and their oldest segment that is free as a whole, if it is so
+ * since before `before`, nothing else in spans is older, and at most `most` bytes of it are warm. Those are its
+ * carrier's size. exec_spans.c. */
+bool hearth__exec_spans_first(struct hearth_exec *arena);
+struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before,
+                                            size_t most);
 
 /* A slot's span back to the store. `shared`: owner and visitor may both be counting. exec_spans.c. */
 void hearth__exec_span_give(struct hearth_exec *arena, struct hearth_buf *slot, bool shared);
@@ -496,16 +500,22 @@ static inline void hearth__exec_slot_put(struct hearth_exec *arena, struct heart
         hearth__slots_put(&arena->slots, slot);
 }
 
-/* The least recently given one, if its stamp is below. */
+/* The least recently given one, if its stamp is below. With spans also NULL while pages of theirs, or a segment of
+ * which more than `most` bytes are warm, are older than what could be given: those are to be purged first. */
 static inline struct hearth_buf *hearth__exec_store_evict(struct hearth_exec *arena,
-                                                          uint64_t before)
+                                                          uint64_t before, size_t most)
 {
-    if (arena->spans != NULL) {
-        struct hearth_buf *carrier = hearth__exec_spans_evict(arena, before);
-        if (carrier != NULL)
-            return hearth__exec_stored_out(arena, carrier);
-    }
+    if (hearth__unlikely(arena->spans != NULL) && hearth__exec_spans_first(arena))
+        return hearth__exec_spans_evict(arena, before, most);
     return hearth__exec_stored_out(arena, arena->store->ops->evict(arena->store, before));
+}
+
+/* What an evicted one was in `stored`. */
+static inline hearth__weight hearth__exec_stored_weight(const struct hearth_buf *victim)
+{
+    return (victim->alignment_log & HEARTH__MARK_SEGMENT) != 0
+               ? hearth__weight_of(1, hearth__load_relaxed(&victim->size))
+               : hearth__load_relaxed(&victim->weight);
 }
 
 static inline void hearth__exec_store_give(struct hearth_exec *arena, struct hearth_buf *buf,
@@ -519,6 +529,12 @@ static inline void hearth__exec_store_give(struct hearth_exec *arena, struct hea
     arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
     buf->flags = 0; /* plain paths do not look whether it is known to be zero */
     arena->store->ops->give(arena->store, buf);
+}
+
+/* Bytes that a need of credit is, rounded up. */
+static inline size_t hearth__exec_bytes_of(int64_t need)
+{
+    return hearth__weight_capacity((hearth__weight)need) + HEARTH__WEIGHT_UNIT;
 }
 
 /* The budget of the arena's service: exec_meter.c. */
@@ -541,9 +557,10 @@ void hearth__exec_settle(struct hearth_exec *arena, struct hearth__exec_after *a
 /* Inside: all credit that the store does not fill goes back. */
 void hearth__exec_discharge(struct hearth_exec *arena);
 
-/* Inside or visiting: the least recently given slot if it is old and, unless `most` is 0, not larger than that. */
+/* Inside or visiting: the least recently given slot if it is old and, unless `most` is 0, not larger than that. A
+ * segment of spans neither has more warm bytes than that, nor than `goal`. */
 struct hearth_buf *hearth__exec_evict_within(struct hearth_exec *arena, uint64_t before,
-                                             size_t most);
+                                             size_t most, size_t goal);
 
 /* Inside or visiting: take over the service's retention cap if it changed. */
 void hearth__exec_take_cap(struct hearth_exec *arena);
@@ -646,6 +663,18 @@ void hearth__exec_came_home(struct hearth_exec *arena);
 /* A hold on the core of an arena of a service is given up; the last one pools it. */
 void hearth__exec_drop(struct hearth_exec *arena);
 
+/* Bytes that went to the backing so far. A book that is passed on did not. */
+static inline uint64_t hearth__exec_given(const struct hearth_exec *arena)
+{
+    return hearth__load_relaxed(&arena->cells.given_bytes) - arena->run.passed_on;
+}
+
+/* And pages to the kernel. */
+static inline uint64_t hearth__exec_gone(const struct hearth_exec *arena)
+{
+    return hearth__exec_given(arena) + hearth__load_relaxed(&arena->cells.purged_bytes);
+}
+
 /* Inside the section. What is retained: held and not live. */
 static inline hearth__weight hearth__exec_retained(const struct hearth_exec *arena)
 {
@@ -656,9 +685,8 @@ static inline hearth__weight hearth__exec_retained(const struct hearth_exec *are
 /* Inside the section: retained bytes that may be resident, as the cap counts them. */
 static inline size_t hearth__exec_warm(const struct hearth_exec *arena)
 {
-    size_t retained = hearth__weight_capacity(hearth__exec_retained(arena));
-    return arena->spans == NULL ? retained
-                                : retained - (arena->spans->free_bytes - arena->spans->warm_bytes);
+    return hearth__weight_capacity(hearth__exec_retained(arena)) -
+           hearth__load_relaxed(&arena->cold_bytes);
 }
 
 /* Inside the section, for a live slot: whether another thread's return of it waits in the inbox. */

@@ -139,7 +139,9 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->span_pieces = 0;
     core->span_stored = 0;
     core->front = NULL;
-    core->with_spans = debug == 0 && options.store == HEARTH_EXEC_STORE_SPANS;
+    hearth__store_relaxed(&core->cold_bytes, 0);
+    core->with_spans = options.store == HEARTH_EXEC_STORE_SPANS &&
+                       (debug & HEARTH__DEBUG_QUARANTINE) == 0; /* that goes by slots */
     hearth__store_relaxed(&core->running, 0);
     core->visited = false;
     core->spare = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};
@@ -238,18 +240,22 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
         arena->span_stored = 0;
         arena->front = NULL;
         arena->with_spans = false;
+        hearth__store_relaxed(&arena->cold_bytes, 0);
         arena->slots.unused = NULL;
         arena->spare.unused = NULL;
     } else {
         arena->store->ops->count(arena->store, &slots, &bytes);
-        slots += hearth__weight_count(arena->span_stored);
-        bytes += hearth__weight_capacity(arena->span_stored);
     }
     arena->held =
         hearth__weight_of((size_t)(now.obtained_count - now.given_count + now.cuts - now.merges),
                           (size_t)(now.obtained_bytes - now.given_bytes));
     arena->spare_held = 0;
-    arena->stored = (int64_t)hearth__weight_of(slots, bytes);
+    arena->stored = (int64_t)(hearth__weight_of(slots, bytes) + arena->span_stored);
+    if (arena->spans != NULL) {
+        slots += arena->spans->free_count + (arena->front != NULL);
+        bytes += arena->spans->free_bytes +
+                 (arena->front != NULL ? hearth__buf_capacity(arena->front) : 0);
+    }
     if (!own) {
         arena->visited = false;
         hearth__store_relaxed(&arena->running, 0);
@@ -350,7 +356,7 @@ enum hearth_status hearth_exec_trim(struct hearth_exec *arena, size_t *released)
     enum hearth_status status = hearth__exec_begin(arena, call);
     if (status != HEARTH_OK)
         return status;
-    uint64_t before = hearth__load_relaxed(&arena->cells.given_bytes);
+    uint64_t before = hearth__exec_gone(arena);
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     (void)hearth__exec_trim_all(arena);
     hearth__cell_add(&arena->cells.trims, 1);
@@ -358,7 +364,7 @@ enum hearth_status hearth_exec_trim(struct hearth_exec *arena, size_t *released)
     hearth__exec_assert(arena);
     (void)hearth_backing_purge(arena->backing);
     if (released != NULL)
-        *released = (size_t)(hearth__load_relaxed(&arena->cells.given_bytes) - before);
+        *released = (size_t)(hearth__exec_gone(arena) - before);
     return HEARTH_OK;
 }
 

@@ -16,7 +16,7 @@
  * Asked. A pass that finds the owner at work leaves word (ASKED) of what is too old; the owner gives it back in
  * slices, at the end of its next operations.
  */
-#include "concurrent/exec.h"
+#include "concurrent/exec_spans.h"
 #include "concurrent/service.h"
 
 /* Slots given back in one slice. */
@@ -32,7 +32,8 @@ void hearth__exec_meter(struct hearth_exec *arena, bool walk)
         arena->store->ops->count(arena->store, &slots, &bytes);
         arena->stored = (int64_t)(hearth__weight_of(slots, bytes) + arena->span_stored);
     } else {
-        arena->stored = (int64_t)hearth__exec_retained(arena);
+        arena->stored = (int64_t)(hearth__exec_retained(arena) -
+                                  hearth__weight_of(0, hearth__load_relaxed(&arena->cold_bytes)));
     }
     arena->metering = true;
 }
@@ -61,10 +62,11 @@ bool hearth__exec_charge(struct hearth_exec *arena, const struct hearth_buf *buf
     if (arena->stored < need)
         return false;
     while (need > 0) {
-        struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX);
+        struct hearth_buf *victim =
+            hearth__exec_store_evict(arena, UINT64_MAX, hearth__exec_bytes_of(need));
         if (victim == NULL)
-            return false;
-        need -= (int64_t)hearth__load_relaxed(&victim->weight);
+            return arena->spans != NULL; /* pages of theirs go at the end of the operation */
+        need -= (int64_t)hearth__exec_stored_weight(victim);
         hearth__cell_add(&arena->cells.evictions, 1);
         hearth__exec_chain_push(after, victim);
     }
@@ -90,7 +92,8 @@ static void catch_up(struct hearth_exec *arena, struct hearth__exec_after *after
         arena->charge += got;
         if (got != 0 || after->visiting)
             return;
-        struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX);
+        struct hearth_buf *victim =
+            hearth__exec_store_evict(arena, UINT64_MAX, hearth__exec_bytes_of(need));
         if (victim == NULL)
             return;
         hearth__cell_add(&arena->cells.evictions, 1);
@@ -111,7 +114,9 @@ static void give_in(struct hearth_exec *arena, struct hearth__exec_after *after)
         }
         missing = hearth__budget_missing(arena->budget);
         struct hearth_buf *victim =
-            missing > 0 && !after->visiting ? hearth__exec_store_evict(arena, UINT64_MAX) : NULL;
+            missing > 0 && !after->visiting
+                ? hearth__exec_store_evict(arena, UINT64_MAX, hearth__exec_bytes_of(missing))
+                : NULL;
         if (victim == NULL)
             return;
         hearth__cell_add(&arena->cells.evictions, 1);
@@ -149,16 +154,15 @@ void hearth__exec_discharge(struct hearth_exec *arena)
 }
 
 struct hearth_buf *hearth__exec_evict_within(struct hearth_exec *arena, uint64_t before,
-                                             size_t most)
+                                             size_t most, size_t goal)
 {
-    struct hearth_buf *buf = hearth__exec_store_evict(arena, before);
-    if (buf == NULL || most == 0 || hearth__buf_capacity(buf) <= most)
+    size_t warm = most == 0 || goal < most ? goal : most;
+    struct hearth_buf *buf = hearth__exec_store_evict(arena, before, warm);
+    if (buf == NULL || most == 0 || (buf->alignment_log & HEARTH__MARK_SEGMENT) != 0 ||
+        hearth__buf_capacity(buf) <= most)
         return buf;
     arena->stored += (int64_t)hearth__load_relaxed(&buf->weight);
-    if ((buf->alignment_log & HEARTH__MARK_SEGMENT) != 0)
-        hearth__exec_spans_give_back(arena, buf);
-    else
-        arena->store->ops->give_back(arena->store, buf);
+    arena->store->ops->give_back(arena->store, buf);
     return NULL;
 }
 

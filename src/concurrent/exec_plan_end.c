@@ -5,6 +5,7 @@
  * planned at once, a large one in slices, one at each end of a run.
  */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 
 #include "concurrent/service.h"
 
@@ -75,7 +76,7 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
 static void clear_lists(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
     struct hearth_buf *victim;
-    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX)) != NULL)
+    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX, SIZE_MAX)) != NULL)
         hearth__exec_chain_push(after, victim);
 }
 
@@ -226,6 +227,7 @@ static enum hearth_status tell(struct hearth_exec *arena, const char *call, bool
         run->asked = begins;
         run->key = begins ? key : 0;
     }
+    hearth__exec_spans_end_run(arena, &after);
     hearth__exec_end(arena, &after);
     return HEARTH_OK;
 }

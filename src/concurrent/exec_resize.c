@@ -91,10 +91,12 @@ static bool unchanged(const struct hearth_buf *buf, uint64_t word)
 
 /* Inside the section: storage of a slot's own for `want`, or, when slots ran out, for a stand-in. */
 static enum hearth_status find_storage(struct hearth_exec *arena, const struct hearth__want *want,
-                                       bool for_place, struct hearth_buf *stand_in,
+                                       const struct hearth_buf *buf, struct hearth_buf *stand_in,
                                        struct hearth_buf **spare)
 {
-    if (arena->visited && for_place)
+    bool for_place = hearth__is_in_place(buf);
+    /* What it leaves is for the store or the book, which the visitor has. */
+    if (arena->visited && (for_place || hearth__is_span(buf)))
         return HEARTH_NO_MEMORY; /* and another try without the visitor */
     if (arena->visited) {
         *spare = stand_in;
@@ -122,9 +124,8 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
     if (status != HEARTH_OK)
         return status;
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
-    status = unchanged(buf, word)
-                 ? find_storage(arena, want, hearth__is_in_place(buf), &stand_in, &spare)
-                 : HEARTH_STALE;
+    status =
+        unchanged(buf, word) ? find_storage(arena, want, buf, &stand_in, &spare) : HEARTH_STALE;
     if (status == HEARTH_OK) {
         size_t more_room = hearth__buf_capacity(spare) - want->bytes;
         size_t old = hearth__buf_capacity(buf);

@@ -13,9 +13,14 @@
 
 #include "concurrent/service.h"
 
-static hearth__weight free_weight(const struct hearth__spans *spans)
+/* What waits in the store, as it is charged for. */
+static void count_stored(struct hearth_exec *arena)
 {
-    return hearth__weight_of(spans->free_count, spans->free_bytes);
+    const struct hearth__spans *spans = arena->spans;
+    hearth__weight warm = hearth__weight_of(spans->free_count, spans->warm_bytes);
+    arena->stored += (int64_t)(warm - arena->span_stored);
+    arena->span_stored = warm;
+    hearth__store_relaxed(&arena->cold_bytes, spans->free_bytes - spans->warm_bytes);
 }
 
 /* After the store changed: count pieces, and what waits in it. */
@@ -30,8 +35,7 @@ void hearth__exec_count_pieces(struct hearth_exec *arena, bool shared)
         hearth__exec_cell_add(&arena->cells.merges, seen - pieces, shared);
     arena->held += pieces - seen;
     arena->span_pieces = pieces;
-    arena->stored += (int64_t)(free_weight(spans) - arena->span_stored);
-    arena->span_stored = free_weight(spans);
+    count_stored(arena);
 }
 
 /* Nodes, or the store itself. */
@@ -50,6 +54,9 @@ static enum hearth_status make_ready(struct hearth_exec *arena)
     }
     return HEARTH_OK;
 }
+
+static void rearrange(struct hearth_exec *arena, struct hearth__exec_after *after);
+static void release_now(struct hearth_exec *arena, struct hearth__exec_after *after);
 
 static enum hearth_status acquire(struct hearth_exec *arena, const struct hearth__want *want,
                                   size_t ask, struct hearth_segment *segment)
@@ -113,6 +120,12 @@ static enum hearth_status take(struct hearth_exec *arena, const struct hearth__w
     enum hearth_status status = make_ready(arena);
     if (status != HEARTH_OK)
         return status;
+    if (hearth__unlikely(hearth__spans_scattered(arena->spans))) {
+        /* A run begins: what is in several pieces is obtained as one. */
+        struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+        rearrange(arena, &after);
+        release_now(arena, &after);
+    }
     *span = hearth__spans_take(arena->spans, want->bytes, want->alignment_log);
     if (*span == NULL)
         return grow(arena, want, span);
@@ -165,11 +178,22 @@ void hearth__exec_span_give(struct hearth_exec *arena, struct hearth_buf *slot, 
     uint64_t stamp = hearth__load_relaxed(&arena->cells.gives);
     struct hearth__purge pages;
     span->touched = span->length;
-    if (purged && hearth__span_pages(span, SIZE_MAX, &pages))
+    (void)hearth__span_pages(span, SIZE_MAX, &pages);
+    if (purged) {
+        hearth__exec_cell_add(&arena->cells.purged_bytes, pages.length, shared);
         hearth__spans_give_purged(arena->spans, span, stamp, &pages);
-    else
+    } else {
         hearth__spans_give(arena->spans, span, stamp);
+    }
     hearth__exec_count_pieces(arena, shared);
+}
+
+/* Outside. */
+static size_t discard(struct hearth_exec *arena, const struct hearth__purge *pages)
+{
+    if (arena->debug != 0)
+        hearth__debug_released(pages->base, pages->length);
+    return hearth__backing_discard(arena->backing, pages->base, pages->length);
 }
 
 void hearth__exec_span_discard(struct hearth_exec *arena, struct hearth_buf *slot)
@@ -177,107 +201,155 @@ void hearth__exec_span_discard(struct hearth_exec *arena, struct hearth_buf *slo
     struct hearth__span *span = span_of(slot);
     struct hearth__purge pages;
     span->touched = span->length;
-    if (hearth__span_pages(span, SIZE_MAX, &pages) &&
-        hearth__backing_discard(arena->backing, pages.base, pages.length) != 0)
+    (void)hearth__span_pages(span, SIZE_MAX, &pages);
+    if (pages.length == 0 || discard(arena, &pages) != 0)
         slot->flags |= HEARTH__BUF_PURGED;
 }
 
-/* The segment that was free as a whole first, in the form of a slot. */
-static struct hearth_buf *evict(struct hearth_exec *arena, uint64_t before)
+bool hearth__exec_spans_first(struct hearth_exec *arena)
+{
+    uint64_t spans = hearth__spans_oldest(arena->spans);
+    return spans != UINT64_MAX && spans <= arena->store->ops->oldest(arena->store);
+}
+
+/* The segment that is free as a whole for longest, in the form of a slot. */
+static struct hearth_buf *evict_idle(struct hearth_exec *arena, uint64_t before, size_t most)
 {
     struct hearth__spans *spans = arena->spans;
     struct hearth_segment segment;
     if (spans->idle_oldest == NULL)
         return NULL;
     uint64_t stamp = spans->idle_oldest->first->stamp;
-    if (!hearth__spans_evict(spans, before, SIZE_MAX, &segment))
+    size_t warm = spans->idle_oldest->first->touched;
+    if (!hearth__spans_evict(spans, before, most, &segment))
         return NULL;
     arena->span_pieces--;
-    arena->span_stored = free_weight(spans); /* `stored` is left to who takes it off */
+    count_stored(arena);
     struct hearth_buf *carrier = &hearth__spans_node_take(spans)->carrier;
     *carrier = (struct hearth_buf){
         .storage = {segment.base, segment.length, segment.cookie},
         .alignment_log = HEARTH__MARK_SEGMENT,
     };
     hearth__store_relaxed(&carrier->weight, hearth__weight_of(1, segment.length));
+    hearth__store_relaxed(&carrier->size, warm);
     hearth__store_relaxed(&carrier->stamp, stamp);
     return carrier;
 }
 
-struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before)
+struct hearth_buf *hearth__exec_spans_evict(struct hearth_exec *arena, uint64_t before, size_t most)
 {
-    const struct hearth__span_segment *idle = arena->spans->idle_oldest;
-    if (idle == NULL || idle->first->stamp >= before ||
-        idle->first->stamp > arena->store->ops->oldest(arena->store))
+    const struct hearth__spans *spans = arena->spans;
+    if (spans->idle_oldest == NULL ||
+        spans->idle_oldest->first->stamp != hearth__spans_oldest(spans))
         return NULL;
-    return evict(arena, before);
+    return evict_idle(arena, before, most);
 }
 
-void hearth__exec_spans_give_back(struct hearth_exec *arena, struct hearth_buf *carrier)
+/* All that is free as a whole. */
+static void rearrange(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
-    uint64_t stamp = hearth__load_relaxed(&carrier->stamp);
-    const struct hearth_segment segment = {
-        .base = carrier->storage.base,
-        .length = carrier->storage.length,
-        .cookie = carrier->storage.cookie,
-    };
-    hearth__spans_node_put(arena->spans, carrier);
-    hearth__spans_add_segment(arena->spans, &segment, stamp);
-    arena->span_pieces++;
-    arena->span_stored = free_weight(arena->spans);
-}
-
-void hearth__exec_spans_rearrange(struct hearth_exec *arena, struct hearth__exec_after *after)
-{
-    if (arena->spans == NULL || !hearth__spans_scattered(arena->spans))
-        return;
     struct hearth_buf *carrier;
-    while ((carrier = hearth__exec_stored_out(arena, evict(arena, UINT64_MAX))) != NULL)
+    while ((carrier = evict_idle(arena, UINT64_MAX, SIZE_MAX)) != NULL) {
+        hearth__cell_add(&arena->cells.rearrangements, 1);
         hearth__exec_chain_push(after, carrier);
+    }
 }
 
-/* False when no span has pages to give back. */
-static bool purge(struct hearth_exec *arena, size_t most)
+/* Inside, left meanwhile: what is on the chain goes now. */
+static void release_now(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    hearth__exec_leave(arena);
+    hearth__exec_release_chain(arena, after);
+    hearth__section_resume(&arena->section);
+}
+
+void hearth__exec_spans_end_run(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    if (arena->spans != NULL && !arena->visited && hearth__spans_gather(arena->spans))
+        rearrange(arena, after);
+}
+
+bool hearth__exec_spans_purge(struct hearth_exec *arena, uint64_t before, size_t most,
+                              bool visiting, size_t *bytes)
 {
     struct hearth__purge pages;
-    if (!hearth__spans_purge_begin(arena->spans, UINT64_MAX, most, &pages))
+    size_t discarded = 0;
+    if (arena->spans == NULL || !hearth__spans_purge_begin(arena->spans, before, most, &pages))
         return false;
-    hearth__exec_leave(arena);
-    size_t discarded = hearth__backing_discard(arena->backing, pages.base, pages.length);
-    hearth__section_resume(&arena->section);
-    hearth__cell_add(&arena->cells.purged_bytes, discarded);
+    if (pages.length != 0) {
+        if (!visiting)
+            hearth__exec_leave(arena);
+        discarded = discard(arena, &pages);
+        if (!visiting)
+            hearth__section_resume(&arena->section);
+    }
     hearth__spans_purge_end(arena->spans, &pages, discarded);
-    hearth__exec_count_pieces(arena, false);
+    hearth__exec_cell_add(&arena->cells.purged_bytes, discarded, visiting);
+    hearth__exec_count_pieces(arena, visiting);
+    *bytes += discarded;
     return true;
 }
 
-void hearth__exec_spans_keep_cap(struct hearth_exec *arena)
+/* Warm bytes above the cap, or above what is charged for, or what the ceiling lacks. */
+static size_t above(const struct hearth_exec *arena, const struct hearth__exec_after *after)
 {
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
-    bool more = true;
-    while (more) {
-        size_t warm = hearth__exec_warm(arena);
-        more = warm > cap && purge(arena, warm - cap);
-    }
+    size_t warm = hearth__exec_warm(arena);
+    for (const struct hearth_buf *buf = after->chain; buf != NULL; buf = buf->next)
+        warm -= hearth__buf_capacity(buf); /* on its way out already */
+    size_t most = warm > cap ? warm - cap : 0;
+    if (!arena->metering)
+        return most;
+    int64_t need = arena->stored - arena->charge;
+    int64_t missing = hearth__budget_missing(arena->budget);
+    if (missing > 0)
+        need += missing;
+    size_t bytes = need > 0 && arena->span_stored != 0 ? hearth__exec_bytes_of(need) : 0;
+    return bytes > most ? bytes : most;
+}
+
+/* One step: a segment or a slot, or pages. */
+static bool give_up(struct hearth_exec *arena, size_t bytes, struct hearth__exec_after *after)
+{
+    size_t purged = 0;
+    struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX, bytes);
+    if (victim == NULL && hearth__exec_spans_purge(arena, UINT64_MAX, bytes, false, &purged))
+        return true;
+    if (victim == NULL) /* a backing that takes no pages back */
+        victim = evict_idle(arena, UINT64_MAX, SIZE_MAX);
+    if (victim == NULL)
+        victim = hearth__exec_stored_out(arena, arena->store->ops->evict(arena->store, UINT64_MAX));
+    if (victim == NULL)
+        return false;
+    hearth__cell_add(&arena->cells.evictions, 1);
+    hearth__exec_chain_push(after, victim);
+    return true;
+}
+
+void hearth__exec_spans_keep_cap(struct hearth_exec *arena, struct hearth__exec_after *after)
+{
+    size_t bytes = above(arena, after);
+    if (hearth__likely(bytes == 0))
+        return;
+    while (bytes != 0 && give_up(arena, bytes, after))
+        bytes = above(arena, after);
+    if (arena->service != NULL)
+        hearth__exec_settle(arena, after);
 }
 
 size_t hearth__exec_spans_trim(struct hearth_exec *arena)
 {
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    struct hearth_buf *carrier;
     size_t released = 0;
     if (arena->spans == NULL)
         return 0;
-    for (;;) {
-        struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-        struct hearth_buf *carrier = hearth__exec_stored_out(arena, evict(arena, UINT64_MAX));
-        if (carrier == NULL)
-            break;
+    while ((carrier = evict_idle(arena, UINT64_MAX, SIZE_MAX)) != NULL) {
         released += hearth__buf_capacity(carrier);
         hearth__exec_chain_push(&after, carrier);
-        hearth__exec_leave(arena);
-        hearth__exec_release_chain(arena, &after);
-        hearth__section_resume(&arena->section);
+        release_now(arena, &after);
     }
-    while (purge(arena, SIZE_MAX))
+    while (hearth__exec_spans_purge(arena, UINT64_MAX, SIZE_MAX, false, &released))
         ;
     hearth__spans_forget(arena->spans);
     return released;

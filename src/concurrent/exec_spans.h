@@ -33,11 +33,20 @@ enum hearth_status hearth__exec_span_fill(struct hearth_exec *arena,
 /* Outside, the slot the caller's: give back the pages of its span, which will not be kept. */
 void hearth__exec_span_discard(struct hearth_exec *arena, struct hearth_buf *slot);
 
-/* Inside or visiting: all is to be obtained in one piece again: what there is goes to the chain. */
-void hearth__exec_spans_rearrange(struct hearth_exec *arena, struct hearth__exec_after *after);
+/* Pages given back between two looks at the section, or beside an owner who comes meanwhile. */
+#define HEARTH__PURGE_STEP ((size_t)1 << 20)
 
-/* Inside, left meanwhile: pages of free spans, until warm bytes and what the lists hold are within the cap. */
-void hearth__exec_spans_keep_cap(struct hearth_exec *arena);
+/* Inside, left meanwhile, or visiting: pages of the span least recently freed, if that was before `before`, at most so
+ * many bytes (a page or more). Adds to *bytes what went. False: there is none. A visitor calls the backing beside the
+ * owner, who meets it if it comes. */
+bool hearth__exec_spans_purge(struct hearth_exec *arena, uint64_t before, size_t most,
+                              bool visiting, size_t *bytes);
+
+/* Inside, left meanwhile: what is warm above the cap and the ceiling goes, least recently freed first. */
+void hearth__exec_spans_keep_cap(struct hearth_exec *arena, struct hearth__exec_after *after);
+
+/* Inside: a run ended. Where something stays of it, several segments that are free are obtained as one the next time. */
+void hearth__exec_spans_end_run(struct hearth_exec *arena, struct hearth__exec_after *after);
 
 /* Inside, left meanwhile: everything that is free. Returns bytes of segments. */
 size_t hearth__exec_spans_trim(struct hearth_exec *arena);

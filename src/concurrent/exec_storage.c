@@ -210,14 +210,12 @@ void hearth__exec_evict_to(struct hearth_exec *arena, size_t limit,
     for (; buf != NULL; buf = buf->next)
         retained -= hearth__buf_capacity(buf);
     while (retained > limit) {
-        struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX);
+        struct hearth_buf *victim = hearth__exec_store_evict(arena, UINT64_MAX, retained - limit);
         if (victim == NULL && hearth__exec_let_go(arena))
             continue;
         if (victim == NULL)
             return;
-        /* Of a segment the untouched part did not count. */
-        size_t bytes = hearth__buf_capacity(victim);
-        retained -= retained < bytes ? retained : bytes;
+        retained -= hearth__weight_capacity(hearth__exec_stored_weight(victim));
         hearth__cell_add(&arena->cells.evictions, 1);
         hearth__exec_chain_push(after, victim);
     }
@@ -227,11 +225,13 @@ size_t hearth__exec_evict_old(struct hearth_exec *arena, uint64_t before, size_t
                               struct hearth__exec_after *after)
 {
     size_t count = 0;
+    size_t purged = 0;
     for (; count < most; count++) {
-        struct hearth_buf *victim = hearth__exec_store_evict(arena, before);
-        if (victim == NULL)
+        struct hearth_buf *victim = hearth__exec_store_evict(arena, before, SIZE_MAX);
+        if (victim != NULL)
+            hearth__exec_chain_push(after, victim);
+        else if (!hearth__exec_spans_purge(arena, before, HEARTH__PURGE_STEP, false, &purged))
             break;
-        hearth__exec_chain_push(after, victim);
     }
     return count;
 }
@@ -271,7 +271,6 @@ void hearth__exec_keep(struct hearth_exec *arena, struct hearth_buf *buf,
         hearth__exec_detain(arena, buf);
     else
         hearth__exec_store_give(arena, buf, after->visiting);
-    hearth__exec_spans_rearrange(arena, after);
     if (!after->visiting)
         hearth__exec_evict_to(arena, cap, after);
 }
@@ -319,10 +318,10 @@ static void release_some(struct hearth_exec *arena, struct hearth__exec_after *a
         hearth__store_relaxed(&buf->size, 0);
         hearth__exec_slot_put(arena, buf);
     }
-    if (spans)
-        hearth__exec_evict_to(
-            arena, hearth__exec_closed(arena) ? 0 : hearth__load_relaxed(&arena->retention_cap),
-            after);
+    if (spans && hearth__exec_closed(arena))
+        (void)hearth__exec_evict_old(arena, UINT64_MAX, SIZE_MAX, after);
+    else if (spans)
+        hearth__exec_spans_keep_cap(arena, after);
     hearth__exec_leave(arena);
 }
 

@@ -29,6 +29,7 @@
  * section.leave.
  */
 #include "concurrent/exec_plan.h"
+#include "concurrent/exec_spans.h"
 
 #include "concurrent/membarrier.h"
 #include "core/perturb.h"
@@ -40,6 +41,10 @@
 
 /* Queued returns taken in during one visit. Each may send a slot to the backing, and all find a place. */
 #define VISIT_DRAIN 16u
+
+/* Bytes of pages given back during one visit: some tens of microseconds in the kernel. */
+#define VISIT_PURGE_MOST ((size_t)2 << 20)
+
 static_assert(VISIT_DRAIN < HEARTH__VISIT_MOST, "what was taken in finds a place");
 static_assert(HEARTH__VISIT_MOST <= HEARTH__RELEASES_MOST, "one visit fits the releases");
 
@@ -162,31 +167,49 @@ static size_t unlink_one(struct hearth_exec *arena, struct hearth_buf *buf,
     return segment.length;
 }
 
-/* The owner may be lending beside the visit, from storage that is not counted as held yet. */
-static bool is_above(const struct hearth_exec *arena, size_t cap)
+/* Bytes above the cap, or what the store holds above the ceiling that came down. The owner may be lending beside the
+ * visit, from storage that is not counted as held yet. */
+static size_t above(const struct hearth_exec *arena)
 {
-    if (arena->with_plans)
-        return hearth__exec_kept(arena) > cap;
-    hearth__weight kept = hearth__exec_retained(arena);
-    return cap != HEARTH_UNBOUNDED && (int64_t)(kept - hearth__weight_of(0, cap / 64 * 64)) > 0;
+    size_t cap = hearth__load_relaxed(&arena->retention_cap);
+    hearth__weight kept = arena->with_plans
+                              ? hearth__weight_of(0, hearth__exec_kept(arena))
+                              : hearth__exec_retained(arena) -
+                                    hearth__weight_of(0, hearth__load_relaxed(&arena->cold_bytes));
+    int64_t need = 0;
+    if (cap != HEARTH_UNBOUNDED)
+        need =
+            (int64_t)(kept - hearth__weight_of(0, cap / HEARTH__WEIGHT_UNIT * HEARTH__WEIGHT_UNIT));
+    if (arena->metering && arena->stored - arena->charge > need)
+        need = arena->stored - arena->charge;
+    return need > 0 ? hearth__exec_bytes_of(need) : 0;
 }
 
-/* The ceiling came down over what the store holds. */
-static bool is_uncharged(const struct hearth_exec *arena)
+/* The next one to go. What is above a cap or the ceiling goes whatever its age. NULL with more in *purged: pages of a
+ * span went. */
+static struct hearth_buf *take_old(struct hearth_exec *arena, size_t bytes,
+                                   const struct hearth__visit *visit, size_t *purged)
 {
-    return arena->metering && arena->stored > arena->charge;
-}
-
-/* The next one to go. What is above a cap or the ceiling goes whatever its age. */
-static struct hearth_buf *take_old(struct hearth_exec *arena, size_t cap, size_t bytes,
-                                   const struct hearth__visit *visit)
-{
-    if (is_above(arena, cap) || is_uncharged(arena))
-        return hearth__exec_store_evict(arena, UINT64_MAX);
-    if (visit->most != 0 && bytes >= visit->most)
-        return NULL;
-    return hearth__exec_evict_within(arena, visit->before,
-                                     visit->most == 0 ? 0 : visit->most - bytes);
+    uint64_t before = visit->before;
+    size_t most = visit->goal - bytes;
+    size_t more = above(arena);
+    struct hearth_buf *buf;
+    if (more != 0) {
+        before = UINT64_MAX;
+        most = more;
+        buf = hearth__exec_store_evict(arena, before, most);
+    } else {
+        if (visit->most != 0 && bytes >= visit->most)
+            return NULL;
+        size_t left = visit->most == 0 ? 0 : visit->most - bytes;
+        buf = hearth__exec_evict_within(arena, before, left, most);
+        if (left != 0 && left < most)
+            most = left;
+    }
+    if (buf == NULL)
+        (void)hearth__exec_spans_purge(
+            arena, before, most < HEARTH__PURGE_STEP ? most : HEARTH__PURGE_STEP, true, purged);
+    return buf;
 }
 
 /* What is found changed is told by the owner's next operation. */
@@ -217,13 +240,17 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
             chained += hearth__buf_capacity(buf);
     }
     hearth__exec_settle(arena, after);
-    size_t cap = hearth__load_relaxed(&arena->retention_cap);
-    while (count < HEARTH__VISIT_MOST) {
+    size_t purged = 0;
+    while (count < HEARTH__VISIT_MOST && purged < VISIT_PURGE_MOST) {
         struct hearth_buf *buf = after->chain;
+        size_t before = purged;
         if (buf != NULL)
             after->chain = buf->next;
         else if (bytes < visit->goal)
-            buf = take_old(arena, cap, bytes, visit);
+            buf = take_old(arena, bytes, visit, &purged);
+        bytes += purged - before;
+        if (purged != before)
+            continue;
         if (buf == NULL && bytes < visit->goal && visit->before == UINT64_MAX)
             buf = pop_quarantine(arena);
         if (buf == NULL)
@@ -234,7 +261,8 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
     hearth__exec_settle(arena, after);
     if (arena->with_plans && count < HEARTH__VISIT_MOST)
         hearth__exec_run_abandon(arena, visit);
-    visit->more = count == HEARTH__VISIT_MOST || hearth__load_relaxed(&arena->backlog) != NULL ||
+    visit->more = count == HEARTH__VISIT_MOST || purged >= VISIT_PURGE_MOST ||
+                  hearth__load_relaxed(&arena->backlog) != NULL ||
                   hearth__inbox_waiting(&arena->inbox);
     return bytes;
 }

@@ -89,8 +89,7 @@ enum hearth_status hearth_io_adopt(struct hearth_io *arena, void *data, size_t s
 
 bool hearth_io_can_take(const struct hearth_io *arena, const struct hearth_exec *from)
 {
-    return arena != NULL && from != NULL && arena->backing == from->backing &&
-           !from->with_spans; /* a part of a segment stays where it is */
+    return arena != NULL && from != NULL && arena->backing == from->backing;
 }
 
 /* Inside: the storage that was an execution buffer's becomes a live buffer of this arena. */
@@ -183,13 +182,17 @@ static enum hearth_status take_into(struct hearth__io_access *access, struct hea
     return status;
 }
 
-/* A place in a slab stays where it is: a copy of what it holds. */
+/* A place in a slab stays where it is, and so does a part of a segment: a copy of what it holds. */
 static enum hearth_status take_copy(struct hearth_io *arena, struct hearth_exec *from,
                                     struct hearth_buf *buf, struct hearth_buf **io_buf)
 {
     struct hearth_buf *copy;
     size_t size = hearth__load_relaxed(&buf->size);
-    enum hearth_status status = hearth_io_alloc(arena, size, &copy);
+    const struct hearth_request request = {
+        .size = size,
+        .alignment = (size_t)1 << (buf->alignment_log & HEARTH__ALIGNMENT_LOG_MASK),
+    };
+    enum hearth_status status = hearth_io_alloc_ex(arena, &request, &copy);
     if (status != HEARTH_OK)
         return status;
     status = hearth__exec_copy_out(from, buf, hearth__load_relaxed(&copy->data), size);
@@ -225,7 +228,7 @@ enum hearth_status hearth_io_take(struct hearth_io *arena, struct hearth_buf *bu
         return hearth__io_misuse(arena, HEARTH_INVALID, call, buf);
     struct hearth__io_access access;
     struct hearth_buf *slot = NULL;
-    if (hearth__is_in_place(buf)) {
+    if (hearth__is_in_place(buf) || hearth__is_span(buf)) {
         status = take_copy(arena, from, buf, &slot);
     } else {
         hearth__io_enter(arena, &access);

@@ -230,6 +230,7 @@ void hearth__service_wake(struct hearth_service *service);
 struct hearth__service_reading {
     uint64_t live_bytes, live_capacity, leased_capacity;
     uint64_t exec_retained, io_retained;
+    uint64_t cold; /* retained in free spans, and not resident: in none of the two */
     uint64_t pending, lost, footprint;
 };
 

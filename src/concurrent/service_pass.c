@@ -29,6 +29,7 @@
  *
  * Progress. Waits for nobody's operation.
  */
+#include "concurrent/exec_spans.h"
 #include "concurrent/service.h"
 
 #include "concurrent/membarrier.h"
@@ -120,6 +121,19 @@ static size_t drain(struct hearth_exec *arena, size_t goal, struct hearth__exec_
     return chained;
 }
 
+/* Pages of spans, up to the goal. */
+static bool purge_some(struct hearth_exec *arena, uint64_t before, const struct hearth__pass *pass,
+                       size_t taken, size_t *purged)
+{
+    size_t most = pass->goal - pass->released - taken;
+    size_t left = left_of(pass, taken);
+    if (left != 0 && left < most)
+        most = left;
+    if (most > HEARTH__PURGE_STEP)
+        most = HEARTH__PURGE_STEP;
+    return left != 1 && hearth__exec_spans_purge(arena, before, most, false, purged);
+}
+
 /* As the owner: a step at a time, each an operation of its own. */
 static void serve_as_owner(struct hearth_service *service, struct hearth_exec *arena,
                            uint64_t before, struct hearth__pass *pass)
@@ -128,8 +142,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
     while (more && goes_on(pass)) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
         after.untold = &service->untold;
-        uint64_t given = hearth__load_relaxed(&arena->cells.given_bytes);
-        uint64_t passed_on = arena->run.passed_on;
+        uint64_t gone = hearth__exec_gone(arena);
+        uint64_t given = hearth__exec_given(arena);
         if (hearth__exec_begin(arena, "hearth_service_trim") != HEARTH_OK) {
             pass->busy++;
             return;
@@ -143,10 +157,18 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         (void)hearth__fetch_and_acquire(&arena->section.attention, ~HEARTH__ATTENTION_ASKED);
         size_t bytes = 0;
         size_t chained = drain(arena, pass->goal - pass->released, &after);
+        size_t purged = 0;
         unsigned count = 0;
         while (count < HEARTH__VISIT_MOST && pass->released + chained + bytes < pass->goal) {
+            size_t purged_before = purged;
             struct hearth_buf *buf =
-                hearth__exec_evict_within(arena, before, left_of(pass, chained + bytes));
+                hearth__exec_evict_within(arena, before, left_of(pass, chained + bytes),
+                                          pass->goal - pass->released - chained - bytes);
+            if (buf == NULL && purge_some(arena, before, pass, chained + bytes, &purged)) {
+                bytes += purged - purged_before;
+                count++;
+                continue;
+            }
             if (buf == NULL && before == UINT64_MAX && hearth__exec_let_go(arena))
                 continue;
             if (buf == NULL)
@@ -161,12 +183,12 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         }
         hearth__exec_discharge(arena);
         hearth__exec_end(arena, &after);
-        given = hearth__load_relaxed(&arena->cells.given_bytes) - given;
-        given -= arena->run.passed_on - passed_on;
-        count_released(pass, true, (size_t)given);
+        given = hearth__exec_given(arena) - given;
+        gone = hearth__exec_gone(arena) - gone;
+        count_released(pass, true, (size_t)gone);
         /* What came home above the cap went straight back. */
-        pass->released_directly += (size_t)given - bytes;
-        more = count == HEARTH__VISIT_MOST || (given != 0 && is_pending(arena));
+        pass->released_directly += (size_t)given - (bytes - purged);
+        more = count == HEARTH__VISIT_MOST || (gone != 0 && is_pending(arena));
         if (!hearth__service_run_releases(service, pass->deadline_ns))
             pass->more = true;
     }

@@ -22,7 +22,11 @@ void hearth__service_read(const struct hearth_service *service, struct hearth__s
         struct hearth__exec_reading exec = hearth__exec_read(arena);
         now->live_bytes += hearth__exec_live_bytes(&exec);
         now->live_capacity += hearth__exec_live_capacity(&exec);
-        now->exec_retained += hearth__exec_retained_bytes(&exec);
+        uint64_t retained = hearth__exec_retained_bytes(&exec);
+        uint64_t cold = hearth__load_relaxed(&arena->cold_bytes);
+        cold = cold < retained ? cold : retained;
+        now->exec_retained += retained - cold;
+        now->cold += cold;
         now->pending += hearth__exec_pending_bytes(&exec);
         now->footprint += hearth__exec_footprint(&exec);
         now->lost += hearth__weight_capacity(hearth__load_relaxed(&arena->lost));

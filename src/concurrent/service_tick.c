@@ -10,6 +10,7 @@
  * retained any more, or with the service. It holds the core, not the service; it blocks all signals. A forked child
  * has none until storage is obtained there.
  */
+#include "concurrent/exec_spans.h"
 #include "concurrent/service.h"
 
 #include "core/clock.h"
@@ -113,10 +114,12 @@ static void end_run_exec(struct hearth_service *service, struct hearth_exec *are
     hearth__ages_note(&arena->run_ages, arena->runs, hearth__load_relaxed(&arena->cells.gives),
                       age_runs);
     uint64_t before = hearth__ages_before(&arena->run_ages, arena->runs, age_runs);
-    if (before == 0 || hearth__exec_begin(arena, "hearth_service_end_run") != HEARTH_OK)
+    if ((before == 0 && !arena->with_spans) ||
+        hearth__exec_begin(arena, "hearth_service_end_run") != HEARTH_OK)
         return;
     if (!arena->visited)
         (void)hearth__exec_evict_old(arena, before, RUN_SLICE, &after);
+    hearth__exec_spans_end_run(arena, &after);
     hearth__exec_end(arena, &after);
 }
 

@@ -28,6 +28,7 @@ static void add_up(struct hearth_service *service, const struct hearth__pass *pa
     report->kept_leased = now.leased_capacity;
     report->kept_live =
         now.live_capacity > now.leased_capacity ? now.live_capacity - now.leased_capacity : 0;
+    report->kept_live += now.cold; /* what lies between, in the same segments: its pages went */
     report->kept_pending = now.pending;
     report->kept_lost = now.lost < retained ? now.lost : retained;
     retained -= report->kept_lost;

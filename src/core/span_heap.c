@@ -74,7 +74,8 @@ static size_t purge_one(struct hearth__span_heap *heap, uint64_t before, size_t 
     *more = hearth__spans_purge_begin(heap->spans, before, most, &purge);
     if (!*more)
         return 0;
-    size_t discarded = hearth__backing_discard(heap->backing, purge.base, purge.length);
+    size_t discarded =
+        purge.length == 0 ? 0 : hearth__backing_discard(heap->backing, purge.base, purge.length);
     hearth__spans_purge_end(heap->spans, &purge, discarded);
     heap->purged_bytes += discarded;
     return discarded;
@@ -125,10 +126,11 @@ static void bypass(struct hearth__span_heap *heap, struct hearth__span *span)
     }
     span->touched = span->length;
     size_t discarded = 0;
-    if (hearth__span_pages(span, SIZE_MAX, &pages))
+    (void)hearth__span_pages(span, SIZE_MAX, &pages);
+    if (pages.length != 0)
         discarded = hearth__backing_discard(heap->backing, pages.base, pages.length);
     heap->purged_bytes += discarded;
-    if (discarded != 0)
+    if (discarded != 0 || pages.length == 0)
         hearth__spans_give_purged(heap->spans, span, heap->clock++, &pages);
     else
         hearth__spans_give(heap->spans, span, heap->clock++);

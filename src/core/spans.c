@@ -377,5 +377,5 @@ void hearth__spans_give(struct hearth__spans *spans, struct hearth__span *span, 
 void hearth__spans_give_purged(struct hearth__spans *spans, struct hearth__span *span,
                                uint64_t stamp, const struct hearth__purge *purge)
 {
-    take_back(spans, span, stamp, (size_t)(purge->base - span->base));
+    take_back(spans, span, stamp, hearth__span_left(span, purge));
 }

@@ -87,7 +87,8 @@ union hearth__span_node {
     struct hearth_buf carrier; /* an arena's, for a segment on its way out */
 };
 
-/* Pages to be given back. */
+/* Pages to be given back. Length 0: there is no whole one, and nothing to be asked for; what the span has of others is
+ * its neighbours' as well, who are lent. */
 struct hearth__purge {
     struct hearth__span *span;
     char *base;
@@ -166,11 +167,11 @@ bool hearth__spans_evict(struct hearth__spans *spans, uint64_t before, size_t mo
                          struct hearth_segment *lent);
 
 /* The pages of the least recently freed span, at most `most` bytes (a page or more) from its upper end, if its stamp
- * is below `before`. Give them to the backing's discard, then end it. O(1). */
+ * is below `before`. Give them to the backing's discard (unless the length is 0), then end it. O(1). */
 bool hearth__spans_purge_begin(struct hearth__spans *spans, uint64_t before, size_t most,
                                struct hearth__purge *purge);
 
-/* `discarded`: what the backing answered; 0: it cannot, and is not asked again for these pages. */
+/* `discarded`: what the backing answered, if it was asked; 0: it cannot, and is not asked again for these pages. */
 void hearth__spans_purge_end(struct hearth__spans *spans, const struct hearth__purge *purge,
                              size_t discarded);
 
@@ -180,6 +181,10 @@ uint64_t hearth__spans_oldest(const struct hearth__spans *spans);
 /* Whether nothing is lent and the memory is in several pieces: the next run would be laid out with less waste in one.
  * Evict them all then. From now on growth aims at what was needed. O(1), and O(segments) when it says so. */
 bool hearth__spans_scattered(struct hearth__spans *spans);
+
+/* At the end of a run of which something stays: whether several segments are free as a whole. Evict them all then;
+ * the next growth aims at as much in one piece. O(1). */
+bool hearth__spans_gather(struct hearth__spans *spans);
 
 /* Storage was given back because nobody needs it any more: forget what was needed before. O(1). */
 void hearth__spans_forget(struct hearth__spans *spans);
@@ -207,8 +212,11 @@ static inline struct hearth__span_bin hearth__span_bin_of(size_t bytes)
     return (struct hearth__span_bin){shift + 1, (unsigned)(units >> shift) - HEARTH__SPAN_COLUMNS};
 }
 
-/* The pages at the upper end of what was touched, at most `most` bytes; false: none. */
+/* The pages at the upper end of what was touched, at most `most` bytes; false: nothing was. */
 bool hearth__span_pages(const struct hearth__span *span, size_t most, struct hearth__purge *pages);
+
+/* What is touched of it when they went. The part of a page at its lower end is not, for the same reason. */
+size_t hearth__span_left(const struct hearth__span *span, const struct hearth__purge *purge);
 
 /* A part of a free span that fits. Ready. */
 struct hearth__span *hearth__spans_take_from(struct hearth__spans *spans, struct hearth__span *span,

@@ -178,17 +178,27 @@ bool hearth__span_pages(const struct hearth__span *span, size_t most, struct hea
     uintptr_t base = (uintptr_t)span->base;
     uintptr_t from = (base + mask) & ~mask;
     uintptr_t to = (base + span->touched + mask) & ~mask;
+    pages->base = span->base;
+    pages->length = 0;
+    if (span->touched == 0)
+        return false;
     /* The last page may be the next span's as well. */
     if (to > base + span->length)
         to = (base + span->length) & ~mask;
-    if (span->touched == 0 || to <= from)
-        return false;
+    if (to <= from)
+        return true;
     most = most < HEARTH__SPAN_PAGE_BYTES ? HEARTH__SPAN_PAGE_BYTES : most & ~(size_t)mask;
     if (to - from > most)
         from = to - most;
     pages->base = span->base + (from - base);
     pages->length = to - from;
     return true;
+}
+
+size_t hearth__span_left(const struct hearth__span *span, const struct hearth__purge *purge)
+{
+    size_t left = (size_t)(purge->base - span->base);
+    return left < HEARTH__SPAN_PAGE_BYTES ? 0 : left;
 }
 
 bool hearth__spans_purge_begin(struct hearth__spans *spans, uint64_t before, size_t most,
@@ -207,8 +217,8 @@ void hearth__spans_purge_end(struct hearth__spans *spans, const struct hearth__p
                              size_t discarded)
 {
     struct hearth__span *span = purge->span;
-    if (discarded != 0) {
-        size_t touched = (size_t)(purge->base - span->base);
+    if (discarded != 0 || purge->length == 0) {
+        size_t touched = hearth__span_left(span, purge);
         spans->warm_bytes -= span->touched - touched;
         span->touched = touched;
         span->zero = false; /* a backing need not say what it reads as */
@@ -244,6 +254,15 @@ bool hearth__spans_scattered(struct hearth__spans *spans)
     else
         spans->goal_bytes =
             used > spans->goal_bytes + spans->goal_bytes / GROWTH / 2 ? used : spans->segment_bytes;
+    return true;
+}
+
+bool hearth__spans_gather(struct hearth__spans *spans)
+{
+    if (spans->lent_count == 0 || spans->idle_oldest == spans->idle_newest ||
+        spans->segment_bytes > spans->most_bytes)
+        return false;
+    spans->goal_bytes = larger(spans->goal_bytes, spans->segment_bytes);
     return true;
 }
 

@@ -45,6 +45,8 @@ static void fill(const struct hearth_exec *arena, const struct hearth__exec_read
     stats->plan_bytes = hearth__load_relaxed(&cells->plan_bytes);
     stats->plan_bound = hearth__load_relaxed(&cells->plan_bound);
     stats->purged_bytes = hearth__load_relaxed(&cells->purged_bytes);
+    uint64_t cold = hearth__load_relaxed(&arena->cold_bytes);
+    stats->cold_bytes = cold < stats->retained_bytes ? cold : stats->retained_bytes;
     stats->rearrangements = hearth__load_relaxed(&cells->rearrangements);
 }
 

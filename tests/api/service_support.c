@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service_support.h"
 
+#include <hearth/stats.h>
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -43,6 +45,14 @@ static void bank_release(void *context, const struct hearth_segment *segment)
     pthread_mutex_unlock(&bank->lock);
 }
 
+/* What spans give back while their segment stays: nobody may rely on it any more. */
+static size_t bank_discard(void *context, void *base, size_t length)
+{
+    const struct bank *bank = context;
+    memset(base, bank->keep ? 0 : 0xdd, length); /* what is kept is looked at */
+    return length;
+}
+
 atomic_uint banks_ended;
 
 static void bank_destroy(void *context)
@@ -57,6 +67,7 @@ static const struct hearth_backing_ops bank_ops = {
     .granule = 64,
     .acquire = bank_acquire,
     .release = bank_release,
+    .discard = bank_discard,
     .destroy = bank_destroy,
 };
 
@@ -159,6 +170,13 @@ struct hearth_exec *exec_of(struct hearth_service *service)
     EXPECT(HEARTH_OK, hearth_service_exec(service, &arena));
     cr_assert_not_null(arena);
     return arena;
+}
+
+size_t exec_warm(const struct hearth_exec *arena)
+{
+    struct hearth_exec_stats stats = HEARTH_EXEC_STATS_INIT;
+    EXPECT(HEARTH_OK, hearth_exec_stats(arena, &stats));
+    return (size_t)(stats.retained_bytes - stats.cold_bytes);
 }
 
 void warm_exec(struct hearth_service *service, size_t size, size_t count)

@@ -61,6 +61,9 @@ void rig_identity(struct rig *rig);
 /* The calling thread's arena. */
 struct hearth_exec *exec_of(struct hearth_service *service);
 
+/* What caps and the ceiling count of what is retained. */
+size_t exec_warm(const struct hearth_exec *arena);
+
 /* Takes `count` buffers of `size` bytes from the calling thread's arena, or from the I/O arena, and then
  * returns them all: they are retained afterwards. */
 void warm_exec(struct hearth_service *service, size_t size, size_t count);

@@ -93,7 +93,7 @@ static void assert_agrees(const struct walk *walk)
     assert_sound(walk->arena);
     assert_size(hearth_exec_live_count(walk->arena), walk->count);
     assert_size(hearth_exec_live_bytes(walk->arena), bytes);
-    cr_assert_leq(hearth_exec_retained_bytes(walk->arena), hearth_exec_retention_cap(walk->arena));
+    cr_assert_leq(hearth__exec_warm(walk->arena), hearth_exec_retention_cap(walk->arena));
     cr_assert_geq(hearth_exec_peak_bytes(walk->arena), bytes);
 }
 

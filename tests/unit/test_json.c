@@ -14,7 +14,7 @@ static const char exec_text[] =
     "\"evictions\":19,\"bypasses\":20,\"trims\":21,\"misuses\":22,\"purged_bytes\":23,"
     "\"rearrangements\":24,\"runs\":25,\"planned_runs\":26,\"plan_hits\":27,\"plan_misses\":28,"
     "\"plan_blocked\":29,\"plans_made\":30,\"plans\":31,\"slab_bytes\":32,\"plan_bytes\":33,\"plan_"
-    "bound\":34,\"consistent\":true}";
+    "bound\":34,\"cold_bytes\":35,\"consistent\":true}";
 
 static struct hearth_exec_stats exec_stats(void)
 {

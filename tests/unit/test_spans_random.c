@@ -124,7 +124,8 @@ static void random_give(uint64_t *random)
     case 1:
         span->touched = span->length;
         if (hearth__span_pages(span, SIZE_MAX, &pages)) {
-            set_cells(pages.base, span->length - (size_t)(pages.base - span->base), PURGED);
+            size_t left = hearth__span_left(span, &pages);
+            set_cells(span->base + left, span->length - left, PURGED);
             hearth__spans_give_purged(spans, span, clock_now++, &pages);
             return;
         }
@@ -169,11 +170,11 @@ static void random_purge(uint64_t *random)
             purging.span = NULL;
         return;
     }
-    bool given_back = random_next(random) % 8 != 0;
+    bool given_back = random_next(random) % 8 != 0 || purging.length == 0;
+    size_t left = hearth__span_left(purging.span, &purging);
     if (given_back)
         /* Up to the end of what was touched: the page beyond is the span's to the end, or another's as well. */
-        set_cells(purging.base, purging.span->touched - (size_t)(purging.base - purging.span->base),
-                  PURGED);
+        set_cells(purging.span->base + left, purging.span->touched - left, PURGED);
     hearth__spans_purge_end(spans, &purging, given_back ? purging.length : 0);
     purging.span = NULL;
 }
