@@ -174,8 +174,6 @@ bool hearth__exec_take_back(struct hearth_exec *arena, struct hearth_buf *buf, b
     struct hearth__exec_cells *cells = &arena->cells;
     uint64_t word = hearth__load_relaxed(&buf->state);
     bool more = hearth__word_generation(word) != HEARTH__GENERATION_MAX;
-    if (arena->with_plans)
-        hearth__exec_run_return(arena, buf, false);
     uint64_t next = more ? word + HEARTH__GENERATION_ONE : word;
     hearth__store_relaxed(&buf->state, (next & ~HEARTH__BELOW_GENERATION) | HEARTH__FREE_BITS);
     hearth__store_relaxed(&buf->stamp, hearth__load_relaxed(&cells->gives));
@@ -201,9 +199,12 @@ static OUT_OF_LINE enum hearth_status give_slow(struct hearth_exec *arena, struc
         return hearth__exec_free_remote(arena, buf, hearth__word_generation(word), call);
     }
     /* Looked at again: a signal handler may have taken in another thread's return of it. */
-    bool twin = hearth__load_relaxed(&buf->state) != word || hearth__exec_is_queued(buf);
+    bool twin = hearth__load_relaxed(&buf->state) != word || hearth__exec_is_queued(buf) ||
+                (arena->with_plans && !hearth__slot_in(buf, &arena->allocator));
     if (!twin) {
         size_t capacity = hearth__buf_capacity(buf);
+        if (arena->with_plans)
+            hearth__exec_run_return(arena, buf, false);
         hearth__exec_scrub(arena, buf);
         if (hearth__exec_take_back(arena, buf, false))
             hearth__exec_keep(arena, buf, &after);

@@ -74,12 +74,17 @@ struct hearth__exec_run {
     uintptr_t slots_at;           /* the book's last segment of slots, while a plan is followed */
     uintptr_t slot_count;         /* in it; else 0 */
     uint8_t mode;                 /* enum hearth__run_mode */
-    bool in_step;                 /* all requests so far were as planned */
-    bool asked;                   /* begun by the user, who says when it ends */
-    bool ending;                  /* the owner is ending it, outside of the section */
-    bool requesting;              /* the operation is a request: nothing is planned in it */
-    uint32_t home;                /* of the book used last */
-    uint32_t number;              /* of a run that is recorded */
+    bool to_end;                  /* it is to end as soon as nothing is live, whoever began it */
+    bool changed;                 /* from one plan to another */
+    bool stopped; /* the plan is not followed any more; what follows is as of then */
+    uint32_t requests;
+    uint64_t bytes;
+    bool in_step;    /* all requests so far were as planned */
+    bool asked;      /* begun by the user, who says when it ends */
+    bool ending;     /* the owner is ending it, outside of the section */
+    bool requesting; /* the operation is a request: nothing is planned in it */
+    uint32_t home;   /* of the book used last */
+    uint32_t number; /* of a run that is recorded */
     uint64_t key;
     hearth__weight out_weight; /* handed out when it began */
     uint64_t out_size;
@@ -104,8 +109,8 @@ struct hearth_exec {
     struct hearth__spans *spans; /* large blocks; NULL until needed, or for good */
     size_t span_pieces;          /* of them, as they are counted */
     hearth__weight span_stored;  /* the free ones, as they are in `stored`: with their warm bytes */
-    struct hearth_buf *front;    /* returned last, its span not in the store yet: exec_spans_plain.c */
-    hearth__weight held;         /* storage obtained and not given back */
+    struct hearth_buf *front; /* returned last, its span not in the store yet: exec_spans_plain.c */
+    hearth__weight held;      /* storage obtained and not given back */
     /* Returns of slots with this alignment need no more than the plain path: default alignment, or
      * none while a cap or debugging asks for more. */
     uint8_t plain_alignment_log;
@@ -687,6 +692,13 @@ static inline size_t hearth__exec_warm(const struct hearth_exec *arena)
 {
     return hearth__weight_capacity(hearth__exec_retained(arena)) -
            hearth__load_relaxed(&arena->cold_bytes);
+}
+
+/* Inside the section: whether nothing is live. */
+static inline bool hearth__exec_is_idle(const struct hearth_exec *arena)
+{
+    return hearth__load_relaxed(&arena->cells.out_weight) ==
+           hearth__load_relaxed(&arena->cells.in_weight);
 }
 
 /* Inside the section, for a live slot: whether another thread's return of it waits in the inbox. */

@@ -6,13 +6,11 @@
  */
 #include "concurrent/exec_plan.h"
 
-/* The last buffer came home by the plain path. */
-static __attribute__((noinline)) enum hearth_status nothing_live(struct hearth_exec *arena)
+/* A run is over; the end of an operation by the general path sees to it. */
+static __attribute__((noinline)) enum hearth_status end_run(struct hearth_exec *arena)
 {
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
-    /* The end of an operation looks whether a run is over. */
-    if (hearth__exec_run_is_over(arena) &&
-        hearth__exec_begin(arena, "hearth_exec_free") == HEARTH_OK)
+    if (hearth__exec_begin(arena, "hearth_exec_free") == HEARTH_OK)
         hearth__exec_end(arena, &after);
     return HEARTH_OK;
 }
@@ -65,13 +63,22 @@ static inline bool is_slot(const struct hearth_exec *arena, const struct hearth_
            hearth__slot_in(buf, &arena->allocator);
 }
 
+/* For a place that was seen live: whether it is one of the present book. Its slots may have been another arena's
+ * when they were looked up; what is live stays. */
+static inline bool is_own(const struct hearth_exec *arena, const struct hearth_buf *buf)
+{
+    uintptr_t offset = (uintptr_t)buf - arena->run.slots_at;
+    return hearth__likely(offset < HEARTH__GRANULE_BYTES && arena->run.slot_count != 0) ||
+           hearth__slot_in(buf, &arena->allocator);
+}
+
 /* Inside: a return of a buffer that is live, to where it belongs, if that is plain. */
 static inline bool put_back(struct hearth_exec *arena, struct hearth_buf *buf)
 {
     struct hearth__exec_run *run = &arena->run;
     if (hearth__likely(hearth__is_place(buf))) {
         struct hearth__plan_entry *entry = hearth__place_entry(buf);
-        if (hearth__unlikely(run->step.number == 0 || entry == NULL))
+        if (hearth__unlikely(run->step.number == 0 || entry == NULL || !is_own(arena, buf)))
             return false;
         entry->over = run->step.number;
         return true;
@@ -110,7 +117,9 @@ HEARTH__HOT enum hearth_status hearth__exec_free_other(struct hearth_exec *arena
         hearth__load_relaxed(&cells->in_weight) + hearth__load_relaxed(&buf->weight);
     hearth__store_release(&cells->in_weight, in_weight);
     hearth__exec_count_in(cells, hearth__load_relaxed(&buf->size));
-    bool last = in_weight == hearth__load_relaxed(&cells->out_weight);
+    /* Looked at inside: once the last buffer is home, a visitor may end the run, or the service. */
+    bool over = hearth__unlikely(in_weight == hearth__load_relaxed(&cells->out_weight)) &&
+                hearth__exec_run_is_over(arena);
     hearth__section_leave(&arena->section, gate);
-    return hearth__unlikely(last) ? nothing_live(arena) : HEARTH_OK;
+    return hearth__unlikely(over) ? end_run(arena) : HEARTH_OK;
 }

@@ -44,6 +44,9 @@
 
 #include "concurrent/service.h"
 
+/* Requests in a row that are not expected, until the run is left to the lists; and a quarter of the plan's. */
+#define LOST 64u
+
 void hearth__exec_run_init(struct hearth__exec_run *run)
 {
     *run = (struct hearth__exec_run){
@@ -98,6 +101,21 @@ void hearth__exec_count_calls(struct hearth_exec *arena, bool acquired, bool sha
     hearth__exec_cell_add(&cells->given_count, 1, shared);
 }
 
+size_t hearth__exec_live_places(const struct hearth_exec *arena, hearth__weight *in_place)
+{
+    if (in_place != NULL)
+        *in_place = 0;
+    return hearth__exec_is_idle(arena) ? 0 : hearth__book_live(arena->run.book, in_place);
+}
+
+void hearth__exec_return_book(struct hearth_exec *arena)
+{
+    struct hearth__book *book = arena->run.book;
+    arena->run.book = NULL;
+    hearth__exec_hold_book(arena, hearth__book_weight(book), 0, false);
+    hearth__books_put(&arena->service->books, book);
+}
+
 /* An idle book of the service's, or a new one. Inside, left meanwhile. */
 static struct hearth__book *borrow(struct hearth_exec *arena)
 {
@@ -145,6 +163,8 @@ static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exe
 {
     struct hearth__exec_run *run = &arena->run;
     run->mode = HEARTH__RUN_LISTS;
+    run->stopped = false;
+    run->changed = false;
     run->unplanned = 0;
     run->misses = 0;
     run->blocked = 0;
@@ -160,14 +180,17 @@ static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exe
         hearth__section_resume(&arena->section);
     }
     if (hearth__book_is_waiting(book) && !hearth__exec_slab(arena, false, after) &&
-        book->slab.length == 0)
+        book->slab.length == 0) {
+        if (arena->service != NULL && hearth__exec_is_idle(arena))
+            hearth__exec_return_book(arena);
         return;
-    uint32_t number = hearth__book_next_number(book, hearth__exec_retained(arena) !=
-                                                             arena->held && /* something is live */
-                                                         hearth__book_live(book, NULL) != 0);
-    struct hearth__plan *plan = number == 0 || !has_slots(arena) || hearth__book_doubts(book)
-                                    ? NULL
-                                    : hearth__book_choose(book, run->key, size);
+    }
+    size_t live = hearth__exec_live_places(arena, NULL);
+    uint32_t number = hearth__book_next_number(book, live != 0);
+    bool usable = number != 0 && has_slots(arena);
+    bool doubted = hearth__book_doubts(book);
+    struct hearth__plan *plan =
+        doubted || !usable ? NULL : hearth__book_choose(book, run->key, size);
     if (plan != NULL) {
         run->step.number = number;
         run->plan = plan;
@@ -176,10 +199,16 @@ static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exe
         (void)hearth__fetch_add_relaxed(&book->uses, 1);
         run->slots_at = (uintptr_t)book->slots.segments;
         run->slot_count = (HEARTH__GRANULE_BYTES - HEARTH__HEADER_BYTES) / HEARTH__SLOT_BYTES;
-        (void)hearth__book_follow(book, plan, 0, &run->step);
-    } else if (number != 0 && hearth__book_record_begin(book, run->key)) {
+        if (live != 0)
+            (void)hearth__book_follow(book, plan, 0, &run->step);
+        else
+            hearth__book_follow_idle(book, plan, 0, &run->step);
+    } else if (number != 0 && (doubted || !hearth__book_knows(book, run->key, size)) &&
+               hearth__book_record_begin(book, run->key)) {
         run->number = number;
         run->mode = HEARTH__RUN_RECORD;
+    } else if (arena->service != NULL && hearth__exec_is_idle(arena)) {
+        hearth__exec_return_book(arena); /* of no use to this run */
     }
 }
 
@@ -203,9 +232,22 @@ static struct hearth_buf *change_plan(struct hearth_exec *arena, size_t size)
     hearth__plan_unblock(run->plan);
     run->plan = other;
     run->step.number = number;
+    run->changed = true;
     (void)hearth__book_follow(run->book, other, at, &run->step);
     (void)hearth__plan_seek(other, &run->step, size, false, &place);
     return place;
+}
+
+/* The rest of the run is not as planned, or the run does not end: the lists serve it as if there were no plan. */
+static void stop_following(struct hearth_exec *arena)
+{
+    struct hearth__exec_run *run = &arena->run;
+    hearth__weight out = hearth__load_relaxed(&arena->cells.out_weight) - run->out_weight;
+    run->mode = HEARTH__RUN_LISTS;
+    run->stopped = true;
+    run->requests = (uint32_t)hearth__weight_count(out);
+    run->bytes = hearth__load_relaxed(&arena->cells.out_size) - run->out_size;
+    run->step.cursor = hearth__no_entries;
 }
 
 struct hearth_buf *hearth__exec_run_take(struct hearth_exec *arena, const struct hearth__want *want,
@@ -237,6 +279,8 @@ struct hearth_buf *hearth__exec_run_take(struct hearth_exec *arena, const struct
         (void)hearth__exec_drain(arena, SIZE_MAX, after);
         answer = hearth__plan_seek(run->plan, &run->step, want->size, false, &place);
     }
+    if (run->step.strayed > LOST + run->plan->count / 4)
+        stop_following(arena);
     if (place != NULL || answer == HEARTH__PLAN_OUT || answer == HEARTH__PLAN_CARRIED)
         return place;
     run->misses++;
@@ -250,11 +294,13 @@ void hearth__exec_run_note(struct hearth_exec *arena, struct hearth_buf *buf, si
     struct hearth__exec_run *run = &arena->run;
     if (hearth__is_place(buf))
         return;
-    run->unplanned++;
+    run->unplanned += !run->stopped;
     uint64_t tag = 0;
     if (run->mode == HEARTH__RUN_RECORD && !run->ending &&
         buf->alignment_log == HEARTH__ALIGNMENT_LOG_MIN)
         tag = hearth__run_tag(run->number, hearth__book_record_request(run->book, size));
+    if (tag != 0 && run->book->record->overflow)
+        run->mode = HEARTH__RUN_LISTS; /* of no use: it is too long, or never ends */
     hearth__store_relaxed(&buf->stamp, tag);
 }
 
@@ -296,8 +342,10 @@ void hearth__exec_run_resized(struct hearth_exec *arena, const struct hearth_buf
 void hearth__exec_run_taken(struct hearth_exec *arena, const struct hearth_buf *buf)
 {
     struct hearth__run_request *request = recorded(arena, buf);
-    if (request != NULL)
-        request->taken = true;
+    if (request == NULL)
+        return;
+    request->taken = true;
+    request->end = arena->run.book->record->count;
 }
 
 /* While it has other storage, a place's slot knows the slot whose storage that was, and that one where the place is. */
@@ -390,12 +438,17 @@ bool hearth__exec_run_is_over(const struct hearth_exec *arena)
 {
     const struct hearth__exec_run *run = &arena->run;
     hearth__weight out = hearth__load_relaxed(&arena->cells.out_weight);
-    if (run->ending || run->asked || out != hearth__load_relaxed(&arena->cells.in_weight))
+    if (run->ending || out != hearth__load_relaxed(&arena->cells.in_weight))
+        return false;
+    if (run->to_end)
+        return run->mode != HEARTH__RUN_NONE || run->book != NULL;
+    if (run->asked)
         return false;
     switch (run->mode) {
     case HEARTH__RUN_NONE:
         return run->book != NULL &&
-               (arena->service != NULL || (run->book->planning != NULL && !run->requesting));
+               (arena->service != NULL || (run->book->planning != NULL && !run->requesting) ||
+                run->book->slab.length > hearth__load_relaxed(&arena->retention_cap));
     case HEARTH__RUN_LISTS:
         return hearth__weight_count(out - run->out_weight) >= HEARTH__RUN_LEAST;
     default:
@@ -412,9 +465,10 @@ void hearth__exec_run_conclude(struct hearth_exec *arena)
         hearth__cell_add(&cells->runs, 1);
     if (run->plan != NULL) {
         hearth__weight out = hearth__load_relaxed(&cells->out_weight) - run->out_weight;
-        uint64_t bytes = hearth__load_relaxed(&cells->out_size) - run->out_size;
+        uint64_t bytes =
+            run->stopped ? run->bytes : hearth__load_relaxed(&cells->out_size) - run->out_size;
         uint64_t missed = run->missed_bytes < bytes ? run->missed_bytes : bytes;
-        size_t requests = hearth__weight_count(out);
+        size_t requests = run->stopped ? run->requests : hearth__weight_count(out);
         hearth__cell_add(&cells->planned_runs, 1);
         hearth__cell_add(&cells->plan_hits,
                          requests > run->unplanned ? requests - run->unplanned : 0);
@@ -422,9 +476,10 @@ void hearth__exec_run_conclude(struct hearth_exec *arena)
         hearth__cell_add(&cells->plan_blocked, run->blocked);
         hearth__store_relaxed(&cells->plan_bytes, run->plan->bytes);
         hearth__store_relaxed(&cells->plan_bound, run->plan->bound);
-        hearth__book_run_end(run->book, run->plan, bytes - missed, bytes);
+        hearth__book_run_end(run->book, run->plan, run->changed ? bytes : bytes - missed, bytes);
     }
     follow_nothing(run);
     run->key = 0;
     run->asked = false;
+    run->to_end = false;
 }

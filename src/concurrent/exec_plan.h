@@ -31,6 +31,12 @@ void hearth__exec_run_note(struct hearth_exec *arena, struct hearth_buf *buf, si
 void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, hearth__weight after,
                             bool shared);
 
+/* Inside: live slots of places, as hearth__book_live(). O(1) when nothing is live. */
+size_t hearth__exec_live_places(const struct hearth_exec *arena, hearth__weight *in_place);
+
+/* Inside: the book, of which nothing is live, to the service. */
+void hearth__exec_return_book(struct hearth_exec *arena);
+
 /* Inside or visiting: a slab was obtained or given back. */
 void hearth__exec_count_calls(struct hearth_exec *arena, bool acquired, bool shared);
 

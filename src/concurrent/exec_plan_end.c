@@ -76,14 +76,32 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
 static void clear_lists(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
     struct hearth_buf *victim;
-    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX, SIZE_MAX)) != NULL)
-        hearth__exec_chain_push(after, victim);
+    struct hearth_buf *kept = NULL; /* of other alignments, which plans do without */
+    while ((victim = hearth__exec_store_evict(arena, UINT64_MAX, SIZE_MAX)) != NULL) {
+        if (victim->alignment_log == HEARTH__ALIGNMENT_LOG_MIN) {
+            hearth__exec_chain_push(after, victim);
+        } else {
+            victim->next = kept;
+            kept = victim;
+        }
+    }
+    while (kept != NULL) {
+        struct hearth_buf *next = kept->next;
+        hearth__exec_store_give(arena, kept, false);
+        kept = next;
+    }
+    hearth__exec_discharge(arena);
 }
 
 /* Whether a slab of so many bytes is within the bounds of what may be retained. */
 static bool is_allowed(const struct hearth_exec *arena, size_t bytes)
 {
-    return bytes != 0 && bytes <= hearth__load_relaxed(&arena->retention_cap) &&
+    const struct hearth__book *book = arena->run.book;
+    size_t places = 0;
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        places += book->plans[i]->placed ? 0 : book->plans[i]->count;
+    return arena->slots.made + book->place_count + places <= arena->slots.limit && bytes != 0 &&
+           bytes <= hearth__load_relaxed(&arena->retention_cap) &&
            (arena->budget == NULL || !hearth__budget_bounded(arena->budget) ||
             bytes <= hearth__budget_ceiling(arena->budget));
 }
@@ -96,8 +114,12 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
     if (!is_allowed(arena, need))
         return false;
     /* While a place's slot has other storage, its address leads to no slot, and must not get a second one. */
+    if (book->refused != 0) {
+        book->refused--;
+        return false;
+    }
     hearth__weight in_place;
-    size_t live = hearth__book_live(book, &in_place);
+    size_t live = hearth__exec_live_places(arena, &in_place);
     if (live != hearth__weight_count(in_place) || (live != 0 && book->slab.length < need))
         return false;
     bool was_ending = run->ending;
@@ -119,6 +141,9 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
         hearth__exec_hold_book(arena, before, hearth__book_weight(book), false);
     }
     run->ending = was_ending;
+    book->refusals = made ? 0 : book->refusals + 1;
+    if (!made)
+        book->refused = book->refusals < 10 ? 1u << book->refusals : 1024;
     return made;
 }
 
@@ -144,7 +169,7 @@ static void give_book(struct hearth_exec *arena)
     size_t cap = hearth__load_relaxed(&arena->retention_cap);
     hearth__store_relaxed(&arena->cells.plans, book->plan_count);
     hearth__store_relaxed(&arena->cells.slab_bytes, book->slab.length);
-    if (hearth__book_live(book, NULL) != 0)
+    if (hearth__exec_live_places(arena, NULL) != 0)
         return;
     if (book->slab.length > cap)
         (void)drop_slab(arena, book);
@@ -152,9 +177,7 @@ static void give_book(struct hearth_exec *arena)
         return;
     if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book, book->slab.length))
         (void)drop_slab(arena, book);
-    run->book = NULL;
-    hearth__exec_hold_book(arena, hearth__book_weight(book), 0, false);
-    hearth__books_put(&arena->service->books, book);
+    hearth__exec_return_book(arena);
 }
 
 void hearth__exec_run_end(struct hearth_exec *arena)
@@ -166,6 +189,7 @@ void hearth__exec_run_end(struct hearth_exec *arena)
     run->ending = true;
     hearth__exec_run_conclude(arena);
     run->mode = HEARTH__RUN_NONE;
+    run->to_end = false;
     if (run->book != NULL) {
         hearth__exec_leave(arena);
         if (run->requesting && run->book->recorded)
@@ -181,7 +205,7 @@ void hearth__exec_run_end(struct hearth_exec *arena)
 size_t hearth__exec_run_trim(struct hearth_exec *arena)
 {
     struct hearth__book *book = arena->run.book;
-    if (book == NULL || arena->run.ending || hearth__book_live(book, NULL) != 0)
+    if (book == NULL || arena->run.ending || hearth__exec_live_places(arena, NULL) != 0)
         return 0;
     if (arena->run.plan != NULL)
         hearth__exec_run_conclude(arena);

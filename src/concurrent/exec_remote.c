@@ -176,6 +176,17 @@ static bool take_in(struct hearth_exec *arena, struct hearth_buf *buf, bool shar
         return false;
     }
 #endif
+    if (hearth__unlikely(arena->with_plans && !hearth__slot_in(buf, &arena->allocator))) {
+        /* Its book went to another arena while a wrong return of it waited here, and a right one rides along. From now
+         * on it stays where it is: the buffer is out. */
+        if (hearth__inbox_reclaim(buf, settled.generation)) {
+            buf->inbox_next = after->strays;
+            after->strays = buf;
+        } else {
+            after->stale += 1;
+        }
+        return false;
+    }
     hearth__cell_add(&arena->cells.remote_frees, 1);
     hearth__exec_scrub(arena, buf);
     if (arena->with_plans)

@@ -84,9 +84,10 @@ static void put_spare(struct hearth_exec *arena, struct hearth_buf *spare, bool 
 
 /* Whether the slot still is what the caller asked to resize: while the section was left or returns were
  * taken in, somebody's wrong return of it may have been, too. */
-static bool unchanged(const struct hearth_buf *buf, uint64_t word)
+static bool unchanged(const struct hearth_exec *arena, const struct hearth_buf *buf, uint64_t word)
 {
-    return hearth__load_relaxed(&buf->state) == word && !hearth__exec_is_queued(buf);
+    return hearth__load_relaxed(&buf->state) == word && !hearth__exec_is_queued(buf) &&
+           (!arena->with_plans || hearth__slot_in(buf, &arena->allocator));
 }
 
 /* Inside the section: storage of a slot's own for `want`, or, when slots ran out, for a stand-in. */
@@ -124,12 +125,12 @@ static enum hearth_status move_once(struct hearth_exec *arena, struct hearth_buf
     if (status != HEARTH_OK)
         return status;
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
-    status =
-        unchanged(buf, word) ? find_storage(arena, want, buf, &stand_in, &spare) : HEARTH_STALE;
+    status = unchanged(arena, buf, word) ? find_storage(arena, want, buf, &stand_in, &spare)
+                                         : HEARTH_STALE;
     if (status == HEARTH_OK) {
         size_t more_room = hearth__buf_capacity(spare) - want->bytes;
         size_t old = hearth__buf_capacity(buf);
-        if (!unchanged(buf, word))
+        if (!unchanged(arena, buf, word))
             status = HEARTH_STALE;
         else if (!hearth__exec_room_take(arena, more_room))
             status = HEARTH_NO_MEMORY;
@@ -182,9 +183,9 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
                                     : hearth__exec_begin(arena, "hearth_io_take");
     if (status != HEARTH_OK)
         return status;
-    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word)) {
+    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(arena, buf, word)) {
         *size = hearth__load_relaxed(&buf->size);
-        if (arena->with_plans)
+        if (arena->with_plans && !arena->visited)
             hearth__exec_run_taken(arena, buf);
         (void)hearth__exec_take_back(arena, buf, arena->visited);
         hearth__buf_move_storage(buf, slot);
@@ -220,7 +221,7 @@ static bool may_exchange(struct hearth_exec *arena, const struct hearth_buf *buf
     const struct hearth_buf *slot = exchange->slot;
     size_t capacity = hearth__buf_capacity(slot);
     size_t rest = hearth__weight_capacity(arena->held) - hearth__buf_capacity(buf);
-    return hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word) &&
+    return hearth__word_state(word) == HEARTH__LIVE && unchanged(arena, buf, word) &&
            hearth__word_generation(word) != HEARTH__GENERATION_MAX && /* else it is retired */
            buf->size_class == slot->size_class && buf->alignment_log == slot->alignment_log &&
            capacity <= HEARTH__HELD_MAX - rest &&
@@ -260,11 +261,12 @@ enum hearth_status hearth__exec_copy_out(struct hearth_exec *arena, struct heart
     enum hearth_status status = hearth__exec_begin_alone(arena, "hearth_io_take");
     if (status != HEARTH_OK)
         return status;
-    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(buf, word) &&
+    if (hearth__word_state(word) == HEARTH__LIVE && unchanged(arena, buf, word) &&
         hearth__load_relaxed(&buf->size) == size) {
         memcpy(data, hearth__load_relaxed(&buf->data), size);
         after.room += hearth__buf_capacity(buf);
         hearth__exec_scrub(arena, buf);
+        hearth__exec_run_return(arena, buf, false);
         if (hearth__exec_take_back(arena, buf, false))
             hearth__exec_keep(arena, buf, &after);
         else
@@ -312,7 +314,7 @@ enum hearth_status hearth__exec_resize(struct hearth_allocator *self, struct hea
     enum hearth_status status = hearth__exec_begin(arena, CALL);
     if (status != HEARTH_OK)
         return status;
-    bool live = unchanged(buf, word);
+    bool live = unchanged(arena, buf, word);
     bool fits = live && size <= hearth__buf_capacity(buf);
     if (fits)
         count_resize(arena, buf, size);

@@ -21,6 +21,8 @@ static void orphan(struct hearth_exec *arena)
         (void)hearth__fetch_and_acq_rel(&section->attention, ~HEARTH__ATTENTION_VISITED);
     if (own || (attention & HEARTH__ATTENTION_DEAD) != 0)
         return;
+    arena->run.asked = false;
+    arena->run.to_end = arena->run.book != NULL;
     hearth__store_relaxed(&arena->owner, HEARTH__OWNER_POOLED);
     hearth__section_leave(section, hearth__exec_gate(arena, HEARTH__OWNER_POOLED));
     attention = hearth__fetch_or_acq_rel(&section->attention, HEARTH__ATTENTION_DEAD);

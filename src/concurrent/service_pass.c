@@ -153,6 +153,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
             count_busy(pass, arena);
             return;
         }
+        if (before == UINT64_MAX && arena->run.book != NULL)
+            arena->run.to_end = true;
         /* This is what was asked for. */
         (void)hearth__fetch_and_acquire(&arena->section.attention, ~HEARTH__ATTENTION_ASKED);
         size_t bytes = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Service: storage ahead of need. */
+#include "concurrent/exec_plan.h"
 #include "concurrent/service.h"
 
 #include "core/misuse.h"
@@ -59,6 +60,14 @@ static void give_fresh(struct hearth_exec *arena, struct hearth_buf *buf)
     hearth__exec_store_give(arena, buf, false);
 }
 
+/* What would be kept with what is set aside: it is held, and in no store yet. */
+static size_t kept_with(const struct hearth_exec *arena, int64_t weight)
+{
+    return arena->with_plans
+               ? hearth__exec_kept(arena) + hearth__weight_capacity((hearth__weight)weight)
+               : hearth__weight_capacity(hearth__exec_retained(arena));
+}
+
 /* Whether all that is set aside may be kept; it is then in the store, else on its way to the backing. */
 static enum hearth_status keep_exec(struct hearth_exec *arena, struct fill *fill,
                                     struct hearth__exec_after *after, enum hearth_status status)
@@ -69,8 +78,8 @@ static enum hearth_status keep_exec(struct hearth_exec *arena, struct fill *fill
         weight += (int64_t)hearth__load_relaxed(&buf->weight);
     for (const struct hearth_buf *buf = fill->reused; buf != NULL; buf = buf->next)
         weight += (int64_t)hearth__load_relaxed(&buf->weight);
-    if (status == HEARTH_OK && (hearth__weight_capacity(hearth__exec_retained(arena)) > cap ||
-                                !hearth__exec_charge_ahead(arena, weight)))
+    if (status == HEARTH_OK &&
+        (kept_with(arena, weight) > cap || !hearth__exec_charge_ahead(arena, weight)))
         status = HEARTH_NO_MEMORY;
     while (fill->chain != NULL) {
         struct hearth_buf *buf = fill->chain;

@@ -92,6 +92,7 @@ static void tidy_up(struct hearth_exec *arena)
     if (!arena->visited) {
         arena->run.asked = false;
         arena->run.key = 0;
+        arena->run.to_end = arena->run.book != NULL;
     }
     hearth__exec_end(arena, &after);
     if (hearth__exec_begin(arena, "hearth_service_detach") != HEARTH_OK)

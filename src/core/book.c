@@ -18,11 +18,21 @@
 #define DOUBT_MOST 2u
 #define DOUBT_RUNS 2u
 
+/* Units of work that each request of a run pays for, so that small runs are not held up by the planning of large ones:
+ * about as much as the request took. */
+#define WORK_PAID ((uint64_t)50)
+
 struct hearth__book *hearth__book_create(void)
 {
     struct hearth__book *book = calloc(1, sizeof *book);
     if (book == NULL)
         return NULL;
+    /* Touched as far as runs go. */
+    book->record = malloc(hearth__run_record_bytes(HEARTH__RUN_MOST));
+    if (book->record == NULL) {
+        free(book);
+        return NULL;
+    }
     book->slots = (struct hearth__slots){.fresh = HEARTH__SLOTS_PER_GRANULE, .limit = SIZE_MAX};
     return book;
 }
@@ -42,12 +52,28 @@ void hearth__book_free(struct hearth__book *book)
     free(book);
 }
 
+static bool begins_like(const struct hearth__plan *plan, uint64_t key, size_t size)
+{
+    return plan->key == key && plan->sizes[0] == size;
+}
+
+bool hearth__book_knows(const struct hearth__book *book, uint64_t key, size_t size)
+{
+    for (uint32_t i = 0; i < book->plan_count; i++)
+        if (begins_like(book->plans[i], key, size))
+            return true;
+    return false;
+}
+
 struct hearth__plan *hearth__book_choose(struct hearth__book *book, uint64_t key, size_t size)
 {
     struct hearth__plan *chosen = NULL;
+    struct hearth__plan *next = book->last == NULL ? NULL : book->last->next;
+    if (next != NULL && begins_like(next, key, size) && next->placed)
+        return next; /* runs of several kinds often take turns */
     for (uint32_t i = 0; i < book->plan_count; i++) {
         struct hearth__plan *plan = book->plans[i];
-        if (plan->placed && plan->key == key && plan->sizes[0] == size &&
+        if (plan->placed && begins_like(plan, key, size) &&
             (chosen == NULL || plan->used > chosen->used))
             chosen = plan;
     }
@@ -86,10 +112,6 @@ bool hearth__book_record_begin(struct hearth__book *book, uint64_t key)
         book->rest--;
         return false;
     }
-    if (book->record == NULL)
-        book->record = malloc(hearth__run_record_bytes(HEARTH__RUN_MOST));
-    if (book->record == NULL)
-        return false;
     book->record->key = key;
     book->record->count = 0;
     book->record->overflow = false;
@@ -168,6 +190,7 @@ void hearth__book_record_end(struct hearth__book *book)
         return;
     }
     book->tiny = 0;
+    book->credit += record->count * WORK_PAID;
     for (uint32_t i = 0; i < book->past_count && !record->overflow; i++) {
         if (!hearth__run_record_equal(book->past[i], record))
             continue;
@@ -193,6 +216,11 @@ void hearth__book_record_end(struct hearth__book *book)
 
 static void drop_plan(struct hearth__book *book, uint32_t i)
 {
+    for (uint32_t k = 0; k < book->plan_count; k++)
+        if (book->plans[k]->next == book->plans[i])
+            book->plans[k]->next = NULL;
+    if (book->last == book->plans[i])
+        book->last = NULL;
     hearth__plan_free(book->plans[i]);
     book->plans[i] = book->plans[--book->plan_count];
 }
@@ -201,6 +229,10 @@ void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, 
                           uint64_t bytes)
 {
     hearth__plan_unblock(plan);
+    if (book->last != NULL)
+        book->last->next = plan;
+    book->last = plan;
+    book->credit += plan->count * WORK_PAID;
     plan->poor = served < bytes - bytes / 10;
     book->doubt += plan->poor;
 }
@@ -257,6 +289,9 @@ bool hearth__book_work(struct hearth__book *book)
     if (book->planning == NULL)
         return false;
     bool at_once = hearth__planning_count(book->planning) <= HEARTH__BOOK_AT_ONCE;
+    if (!at_once && book->credit < HEARTH__BOOK_SLICE)
+        return false;
+    book->credit = 0;
     bool made;
     do
         made = hearth__book_plan_some(book, HEARTH__BOOK_SLICE);

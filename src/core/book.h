@@ -25,7 +25,8 @@ struct hearth__book {
     uint64_t clock;  /* counts the choices of plans */
     struct hearth__plan *plans[HEARTH__BOOK_PLANS];
     uint32_t plan_count;
-    struct hearth__planning *planning;                  /* under way, or NULL */
+    struct hearth__plan *last;         /* the one that the last run followed, or NULL */
+    struct hearth__planning *planning; /* under way, or NULL */
     struct hearth__run_record *past[HEARTH__BOOK_PAST]; /* the most recent first */
     uint32_t past_count;
     struct hearth__run_record *record; /* of the present run; room for HEARTH__RUN_MOST */
@@ -37,6 +38,9 @@ struct hearth__book {
     uint32_t doubting;                 /* runs to be recorded although there is a plan */
     uint32_t doubts;                   /* times that this was in vain */
     uint32_t trust;                    /* runs until it is tried again */
+    uint64_t credit;                   /* work that runs paid for */
+    uint32_t refusals;                 /* of slabs, in a row */
+    uint32_t refused;                  /* runs until it is tried again */
     uint64_t plans_made;
 
     struct hearth_segment slab; /* length 0: none */
@@ -65,21 +69,29 @@ struct hearth__plan *hearth__book_choose(struct hearth__book *book, uint64_t key
 struct hearth__plan *hearth__book_other(struct hearth__book *book, const struct hearth__plan *plan,
                                         uint32_t at, size_t size);
 
+/* Whether there is a plan for a run that begins like this, usable or not. */
+bool hearth__book_knows(const struct hearth__book *book, uint64_t key, size_t size);
+
 /* Begin to follow a plan whose first `at` requests are past: nothing is served where something lies. Returns how many
  * places are live. */
 size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
                            struct hearth__plan_run *run);
 
+/* The same where nothing is live: without looking at each place. */
+void hearth__book_follow_idle(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
+                              struct hearth__plan_run *run);
+
 /* The next run's number, or 0 when they are used up for as long as places are live. */
 uint32_t hearth__book_next_number(struct hearth__book *book, bool any_live);
 
 /* Requests of runs that are planned at once; larger ones are planned in slices. */
-#define HEARTH__BOOK_AT_ONCE 2000u
+#define HEARTH__BOOK_AT_ONCE 800u
 
 /* Units of the packer's work in one slice: below half a millisecond. */
 #define HEARTH__BOOK_SLICE ((uint64_t)100000)
 
-/* Compare what was recorded, and plan: a small run at once, a slice of a large one. True if a plan came of it. */
+/* Compare what was recorded, and plan: a small run at once, a slice of a large one, if the runs that wait for it were
+ * long enough for it to be no burden. True if a plan came of it. */
 bool hearth__book_work(struct hearth__book *book);
 
 /* Recording. begin() answers whether the run is to be recorded. */

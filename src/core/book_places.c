@@ -67,12 +67,10 @@ static void respect(struct hearth_buf *place, void *context)
 #endif
 }
 
-size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
-                           struct hearth__plan_run *run)
+void hearth__book_follow_idle(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
+                              struct hearth__plan_run *run)
 {
-    struct following following = {plan, book->slab.base, 0};
     plan->used = ++book->clock;
-    for_each_place(book, respect, &following);
     for (uint32_t i = 0; i < at; i++)
         plan->entries[i].over = run->number;
     run->entries = plan->entries;
@@ -80,6 +78,14 @@ size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan,
     run->cursor = &plan->entries[at];
     run->strayed = 0;
     run->aligned = at;
+}
+
+size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
+                           struct hearth__plan_run *run)
+{
+    struct following following = {plan, book->slab.base, 0};
+    for_each_place(book, respect, &following);
+    hearth__book_follow_idle(book, plan, at, run);
     return following.live;
 }
 

@@ -72,6 +72,7 @@ struct hearth__plan {
     uint32_t off_count;                 /* requests that are planned out */
     uint64_t used;                      /* when it was chosen last; the book's clock */
     bool poor;                          /* of the last run less than nine tenths were served */
+    struct hearth__plan *next;          /* what was followed after it, the last time; or NULL */
     bool placed;                        /* the entries' places are set */
     uint32_t blocked;                   /* entries that are off for this run */
     size_t bytes;                       /* of the slab that it takes */
