@@ -85,6 +85,18 @@ struct hearth__book *hearth__books_look(const struct hearth__books *books, uint3
     return hearth__load_acquire(&books->idle[home]);
 }
 
+void hearth__books_after_fork(struct hearth__books *books)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < hearth__books_homes(books); i++) {
+        struct hearth__book *book = hearth__load_relaxed(&books->idle[i]);
+        if (book != NULL)
+            bytes += hearth__load_relaxed(&book->slab_bytes);
+    }
+    hearth__store_relaxed(&books->out_bytes, 0);
+    hearth__store_relaxed(&books->in_bytes, bytes);
+}
+
 size_t hearth__books_idle_bytes(const struct hearth__books *books)
 {
     /* Taken before given, as what is taken was given. */

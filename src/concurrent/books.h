@@ -44,6 +44,9 @@ static inline uint32_t hearth__books_homes(const struct hearth__books *books)
     return hearth__load_acquire(&books->homes);
 }
 
+/* In a forked child: somebody who is not there may have been about to take one or to put one. */
+void hearth__books_after_fork(struct hearth__books *books);
+
 /* Bytes of idle slabs. */
 size_t hearth__books_idle_bytes(const struct hearth__books *books);
 

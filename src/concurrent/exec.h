@@ -88,6 +88,7 @@ struct hearth__exec_run {
     uint64_t key;
     hearth__weight out_weight; /* handed out when it began */
     uint64_t out_size;
+    uint32_t clean;                      /* runs in a row without a request that the lists served */
     uint32_t unplanned, misses, blocked; /* served by the lists; of these: unlike the plan */
     uint64_t missed_bytes;
     /* Of given_bytes: what went to the service with a book. */

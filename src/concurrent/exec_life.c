@@ -207,6 +207,7 @@ static void drain_all(struct hearth_exec *arena)
     hearth__exec_merge(arena);
     if (arena->front != NULL)
         hearth__exec_front_settle(arena, false);
+    arena->run.requesting = true; /* no time to plan */
     (void)hearth__exec_drain(arena, SIZE_MAX, &after);
     hearth__exec_end(arena, &after);
 }

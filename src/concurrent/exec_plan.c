@@ -326,10 +326,10 @@ void hearth__exec_run_return(struct hearth_exec *arena, const struct hearth_buf 
     if (!hearth__is_place(buf))
         return;
     struct hearth__plan_entry *entry = hearth__place_entry(buf);
-    if (run->plan != NULL && entry != NULL)
-        entry->over = run->step.number;
-    else if (run->book == NULL && !run->ending) /* in a forked child: somebody else had it */
+    if (run->book == NULL || !hearth__book_has(run->book, buf)) /* in a forked child: lost */
         (void)hearth__fetch_add_relaxed(&arena->lost, hearth__load_relaxed(&buf->weight));
+    else if (run->plan != NULL && entry != NULL)
+        entry->over = run->step.number;
 }
 
 void hearth__exec_run_resized(struct hearth_exec *arena, const struct hearth_buf *buf, size_t size)
@@ -420,7 +420,8 @@ void hearth__exec_run_abandon(struct hearth_exec *arena, const struct hearth__vi
     if (run->mode == HEARTH__RUN_RECORD)
         book->recorded = true;
     follow_nothing(run);
-    run->mode = HEARTH__RUN_NONE;
+    /* What is left of a run that goes on is no run to be recorded. */
+    run->mode = hearth__exec_is_idle(arena) ? HEARTH__RUN_NONE : HEARTH__RUN_LISTS;
     run->book = NULL;
     hearth__exec_hold_book(arena, hearth__book_weight(book), 0, true);
     if (hearth__exec_closed(arena) || !hearth__exec_charge_book(arena, book, book->slab.length)) {
@@ -469,6 +470,7 @@ void hearth__exec_run_conclude(struct hearth_exec *arena)
             run->stopped ? run->bytes : hearth__load_relaxed(&cells->out_size) - run->out_size;
         uint64_t missed = run->missed_bytes < bytes ? run->missed_bytes : bytes;
         size_t requests = run->stopped ? run->requests : hearth__weight_count(out);
+        run->clean = run->unplanned == 0 ? run->clean + (run->clean <= UINT16_MAX) : 0;
         hearth__cell_add(&cells->planned_runs, 1);
         hearth__cell_add(&cells->plan_hits,
                          requests > run->unplanned ? requests - run->unplanned : 0);
@@ -478,6 +480,8 @@ void hearth__exec_run_conclude(struct hearth_exec *arena)
         hearth__store_relaxed(&cells->plan_bound, run->plan->bound);
         hearth__book_run_end(run->book, run->plan, run->changed ? bytes : bytes - missed, bytes);
     }
+    if (run->plan == NULL && run->mode != HEARTH__RUN_NONE)
+        run->clean = 0;
     follow_nothing(run);
     run->key = 0;
     run->asked = false;

@@ -11,6 +11,12 @@
 
 #include <sys/mman.h>
 
+/* Slabs refused in a row until runs go by without asking. */
+#define REFUSALS 4u
+
+/* Runs in a row that the plan served alone, until what the lists hold goes. */
+#define CLEAN 8u
+
 /* The slab's size is a multiple of this. */
 #define PAGE_BYTES ((size_t)4096)
 
@@ -142,16 +148,29 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
     }
     run->ending = was_ending;
     book->refusals = made ? 0 : book->refusals + 1;
-    if (!made)
-        book->refused = book->refusals < 10 ? 1u << book->refusals : 1024;
+    /* At each run for a start, then after more and more of them. */
+    if (book->refusals > REFUSALS)
+        book->refused = book->refusals < REFUSALS + 10 ? 1u << (book->refusals - REFUSALS) : 1024;
     return made;
+}
+
+/* Outside: the lists, if they were of no use for a while. */
+static void tidy_lists(struct hearth_exec *arena)
+{
+    struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+    if (arena->run.clean != CLEAN || arena->run.requesting)
+        return;
+    hearth__section_resume(&arena->section);
+    clear_lists(arena, &after);
+    hearth__exec_leave(arena);
+    hearth__exec_release_chain(arena, &after);
 }
 
 /* Outside: at most one new plan, and what it needs. */
 static void plan_ahead(struct hearth_exec *arena)
 {
     struct hearth__book *book = arena->run.book;
-    if (arena->run.requesting || !hearth__book_work(book))
+    if (arena->run.requesting || hearth__exec_closed(arena) || !hearth__book_work(book))
         return;
     struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
     hearth__section_resume(&arena->section);
@@ -195,6 +214,7 @@ void hearth__exec_run_end(struct hearth_exec *arena)
         if (run->requesting && run->book->recorded)
             hearth__book_record_end(run->book); /* which takes no time that matters */
         plan_ahead(arena);
+        tidy_lists(arena);
         hearth__section_resume(&arena->section);
         give_book(arena);
     }
@@ -207,9 +227,14 @@ size_t hearth__exec_run_trim(struct hearth_exec *arena)
     struct hearth__book *book = arena->run.book;
     if (book == NULL || arena->run.ending || hearth__exec_live_places(arena, NULL) != 0)
         return 0;
+    bool asked = arena->run.asked;
+    uint64_t key = arena->run.key;
     if (arena->run.plan != NULL)
         hearth__exec_run_conclude(arena);
-    arena->run.mode = HEARTH__RUN_NONE;
+    arena->run.asked = asked;
+    arena->run.key = key;
+    /* What is left of a run that goes on is no run to be recorded. */
+    arena->run.mode = hearth__exec_is_idle(arena) ? HEARTH__RUN_NONE : HEARTH__RUN_LISTS;
     arena->run.ending = true;
     size_t bytes = drop_slab(arena, book);
     arena->run.ending = false;

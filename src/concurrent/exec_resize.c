@@ -187,12 +187,16 @@ enum hearth_status hearth__exec_surrender(struct hearth_exec *arena, struct hear
         *size = hearth__load_relaxed(&buf->size);
         if (arena->with_plans && !arena->visited)
             hearth__exec_run_taken(arena, buf);
-        (void)hearth__exec_take_back(arena, buf, arena->visited);
+        bool more = hearth__exec_take_back(arena, buf, arena->visited);
         hearth__buf_move_storage(buf, slot);
         slot->alignment_log &= HEARTH__ALIGNMENT_LOG_MASK;
         hearth__exec_count_given(arena, hearth__buf_capacity(slot));
-        if (hearth__is_place(buf))
-            buf = hearth__exec_place_restore(buf);
+        if (hearth__is_place(buf)) {
+            struct hearth_buf *place = buf;
+            buf = hearth__exec_place_restore(place);
+            if (!more)
+                hearth__slot_use_up(place);
+        }
         hearth__slots_put(arena->visited ? &arena->spare : &arena->slots, buf);
     } else {
         status = HEARTH_STALE;

@@ -283,9 +283,7 @@ void hearth__exec_retire(struct hearth_exec *arena, struct hearth_buf *buf,
         return;
     }
     hearth__exec_place_home(arena, buf, after);
-    /* Its entries find it never free from now on. */
-    uint64_t generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
-    hearth__store_relaxed(&buf->state, hearth__word(generation, HEARTH__UNUSED));
+    hearth__slot_use_up(buf);
 }
 
 /* Those on it now. Spans go back to their store, without their pages; what of it is not to be kept comes next. */

@@ -356,6 +356,7 @@ static void after_fork(void)
         }
         init_locks(service);
         hearth__store_relaxed(&service->holder, 0);
+        hearth__books_after_fork(&service->books);
         struct hearth__service_reading now = {0};
         if (!service->ended)
             hearth__service_read(service, &now);

@@ -198,6 +198,7 @@ void hearth__service_apply_ceiling(struct hearth_service *service, size_t bytes)
     else if (hearth__membarrier_ready())
         (void)hearth__membarrier();
     hearth__io_alert(service->io, HEARTH__ATTENTION_CREDIT);
+    hearth__service_charge_books(service);
 }
 
 /* Until what is retained and reachable fits the ceiling. With the pass lock held. */
@@ -241,7 +242,6 @@ enum hearth_status hearth_service_set_ceiling(struct hearth_service *service, si
         hearth__service_look_at_container(service, hearth__now_ns());
     else
         hearth__service_apply_ceiling(service, bytes);
-    hearth__service_charge_books(service);
     if (hearth__budget_bounded(&service->budget))
         evict_above_ceiling(service);
     hearth__service_unlock(service);

@@ -124,6 +124,9 @@ enum hearth_status hearth__book_place(struct hearth__book *book, struct hearth_a
 /* Take the slab off. No place is live. */
 struct hearth_segment hearth__book_take_slab(struct hearth__book *book);
 
+/* Whether the slot is one of the book's. */
+bool hearth__book_has(const struct hearth__book *book, const struct hearth_buf *slot);
+
 /* Let the places serve another arena. No place is live. */
 void hearth__book_serve(struct hearth__book *book, struct hearth_allocator *arena);
 
@@ -145,6 +148,12 @@ void hearth__book_restore(struct hearth_buf *place, void *data);
 static inline bool hearth__is_place(const struct hearth_buf *buf)
 {
     return (buf->alignment_log & HEARTH__MARK_PLACE) != 0;
+}
+
+/* A place's slot at its last generation: its entries find it never free from now on. */
+static inline void hearth__slot_use_up(struct hearth_buf *place)
+{
+    hearth__store_relaxed(&place->state, hearth__word(HEARTH__GENERATION_MAX, HEARTH__UNUSED));
 }
 
 /* And its storage is the place's, too. */

@@ -103,7 +103,7 @@ static struct hearth_buf *take_slot(struct hearth__book *book, struct hearth_all
     return slot;
 }
 
-static bool is_of(const struct hearth__book *book, const struct hearth_buf *slot)
+bool hearth__book_has(const struct hearth__book *book, const struct hearth_buf *slot)
 {
     const struct hearth__segment *of = hearth__segment_of(slot);
     const struct hearth__segment *segment = book->slots.segments;
@@ -117,7 +117,7 @@ static struct hearth_buf *place_at(struct hearth__book *book, uint32_t offset,
 {
     char *data = (char *)book->slab.base + (size_t)offset * HEARTH__WEIGHT_UNIT;
     struct hearth_buf *place = hearth__payload_find(data);
-    if (place != NULL && is_of(book, place))
+    if (place != NULL && hearth__book_has(book, place))
         return place;
     place = take_slot(book, arena);
     if (place == NULL)
