@@ -220,7 +220,10 @@ HEARTH_API HEARTH_NODISCARD enum hearth_status hearth_io_export_held(struct hear
 /**
  * Move a live execution buffer's storage into this arena without a copy. *io_buf is a new live
  * buffer with the same data pointer, size and capacity; the old descriptor becomes STALE. There is
- * no way in the other direction. The storage is charged to this arena (live_capacity, footprint,
+ * no way in the other direction. What is a part of something larger cannot move: a span, or a place in
+ * the slab of a plan (HEARTH_EXEC_STORE_SPANS, _PLANS). Of such a buffer *io_buf is a copy, with another
+ * data pointer and perhaps another capacity: ask hearth_buf_data() again. For the moment of the copy a
+ * limit on live bytes counts both. A plan leaves out what is taken once the run is planned anew. The storage is charged to this arena (live_capacity, footprint,
  * its caps and limits), and goes back to the backing it came from.
  *
  * In return the buffer's arena gets the storage of a free buffer of this arena, if there is one of

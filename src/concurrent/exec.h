@@ -47,6 +47,7 @@ struct hearth__exec_cells {
     hearth__cell remote_frees, misses, evictions, bypasses, trims;
     /* Of obtained_count and given_count: what was no call of the backing. */
     hearth__cell pieces_in, pieces_out;
+    hearth__cell passed_on; /* of given_bytes: what went to the service with a book; modulo 2^64 */
     hearth__cell runs, planned_runs, plan_hits, plan_misses, plan_blocked;
     hearth__cell purged_bytes, rearrangements;
     /* Not monotone: the most bytes handed out and not taken back since the reset. */
@@ -91,8 +92,6 @@ struct hearth__exec_run {
     uint32_t clean;                      /* runs in a row without a request that the lists served */
     uint32_t unplanned, misses, blocked; /* served by the lists; of these: unlike the plan */
     uint64_t missed_bytes;
-    /* Of given_bytes: what went to the service with a book. */
-    uint64_t passed_on;
 };
 
 /* The padding is the point: lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
@@ -672,7 +671,8 @@ void hearth__exec_drop(struct hearth_exec *arena);
 /* Bytes that went to the backing so far. A book that is passed on did not. */
 static inline uint64_t hearth__exec_given(const struct hearth_exec *arena)
 {
-    return hearth__load_relaxed(&arena->cells.given_bytes) - arena->run.passed_on;
+    return hearth__load_relaxed(&arena->cells.given_bytes) -
+           hearth__load_relaxed(&arena->cells.passed_on);
 }
 
 /* And pages to the kernel. */

@@ -88,7 +88,7 @@ void hearth__exec_hold_book(struct hearth_exec *arena, hearth__weight before, he
     else
         hearth__exec_cell_add(&cells->given_bytes, bytes_before - bytes_after, shared);
     if (bytes_after < bytes_before)
-        arena->run.passed_on += bytes_before - bytes_after;
+        hearth__exec_cell_add(&cells->passed_on, bytes_before - bytes_after, shared);
     arena->held += after - before;
 }
 
@@ -175,9 +175,11 @@ static void begin_run(struct hearth_exec *arena, size_t size, struct hearth__exe
         return;
     struct hearth__book *book = run->book;
     if (book->recorded) {
+        run->ending = true; /* whoever comes in between keeps off the book */
         hearth__exec_leave(arena);
         hearth__book_record_end(book);
         hearth__section_resume(&arena->section);
+        run->ending = false;
     }
     if (hearth__book_is_waiting(book) && !hearth__exec_slab(arena, false, after) &&
         book->slab.length == 0) {

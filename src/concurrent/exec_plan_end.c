@@ -11,8 +11,9 @@
 
 #include <sys/mman.h>
 
-/* Slabs refused in a row until runs go by without asking. */
+/* Slabs refused in a row until runs go by without asking, and how many do. */
 #define REFUSALS 4u
+#define REFUSED_RUNS 2u
 
 /* Runs in a row that the plan served alone, until what the lists hold goes. */
 #define CLEAN 8u
@@ -42,7 +43,7 @@ static size_t drop_slab(struct hearth_exec *arena, struct hearth__book *book)
     struct hearth_segment slab = hearth__book_take_slab(book);
     hearth__exec_hold_book(arena, before, 0, false);
     hearth__exec_count_calls(arena, false, false);
-    arena->run.passed_on -= slab.length;
+    hearth__cell_add(&arena->cells.passed_on, (uint64_t)0 - slab.length);
     hearth__exec_refund_book(arena, book);
     hearth__exec_leave(arena);
     hearth__backing_release(arena->backing, &slab);
@@ -82,13 +83,15 @@ static bool make_slab(struct hearth_exec *arena, size_t bytes, bool touch)
 static void clear_lists(struct hearth_exec *arena, struct hearth__exec_after *after)
 {
     struct hearth_buf *victim;
-    struct hearth_buf *kept = NULL; /* of other alignments, which plans do without */
+    struct hearth_buf *kept = NULL; /* of other alignments, which plans do without; oldest first */
+    struct hearth_buf **end = &kept;
     while ((victim = hearth__exec_store_evict(arena, UINT64_MAX, SIZE_MAX)) != NULL) {
         if (victim->alignment_log == HEARTH__ALIGNMENT_LOG_MIN) {
             hearth__exec_chain_push(after, victim);
         } else {
-            victim->next = kept;
-            kept = victim;
+            victim->next = NULL;
+            *end = victim;
+            end = &victim->next;
         }
     }
     while (kept != NULL) {
@@ -131,7 +134,10 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
     bool was_ending = run->ending;
     run->ending = true;
     bool made = true;
-    clear_lists(arena, after);
+    /* First what there is goes, so that memory does not double; but not where it may be in vain. */
+    bool doubtful = book->refusals != 0;
+    if (!doubtful)
+        clear_lists(arena, after);
     if (book->slab.length < need) {
         (void)drop_slab(arena, book);
         hearth__exec_leave(arena);
@@ -139,6 +145,8 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
         hearth__section_resume(&arena->section);
         made = make_slab(arena, need, touch);
     }
+    if (made && doubtful)
+        clear_lists(arena, after);
     if (made) {
         hearth__weight before = hearth__book_weight(book);
         hearth__exec_leave(arena);
@@ -148,9 +156,8 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
     }
     run->ending = was_ending;
     book->refusals = made ? 0 : book->refusals + 1;
-    /* At each run for a start, then after more and more of them. */
     if (book->refusals > REFUSALS)
-        book->refused = book->refusals < REFUSALS + 10 ? 1u << (book->refusals - REFUSALS) : 1024;
+        book->refused = REFUSED_RUNS;
     return made;
 }
 

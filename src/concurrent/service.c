@@ -256,7 +256,8 @@ static void complete(struct hearth__retired *retired)
             hearth__exec_drop(arena);
     bool locked = hearth__service_lock(service);
     struct hearth__pass slabs = {.goal = SIZE_MAX, .force = true};
-    hearth__service_pass_books(service, &slabs, 0);
+    if (locked)
+        hearth__service_pass_books(service, &slabs, 0);
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
     /* The arenas keep theirs until the last buffer is home; nobody waits for a thread's exit. */

@@ -69,6 +69,7 @@ struct hearth_service {
         uint64_t since_ms;
         uint64_t run_uses; /* the same, by runs */
         uint64_t since_run;
+        uint64_t plan_uses;
     } books_age[HEARTH__BOOKS_MOST];
 
     /* The maintenance thread: service_tick.c. */

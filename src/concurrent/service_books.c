@@ -66,8 +66,13 @@ void hearth__service_plan_books(struct hearth_service *service)
 {
     for (uint32_t home = 0; home < hearth__books_homes(&service->books); home++) {
         struct hearth__book *book = hearth__books_look(&service->books, home);
-        if (book == NULL || hearth__load_relaxed(&book->pending) == 0)
+        /* Not one that a run may be about to take. */
+        if (book == NULL || hearth__load_relaxed(&book->pending) == 0 ||
+            hearth__load_relaxed(&book->uses) != service->books_age[home].plan_uses) {
+            if (book != NULL)
+                service->books_age[home].plan_uses = hearth__load_relaxed(&book->uses);
             continue;
+        }
         book = hearth__books_take_at(&service->books, home);
         if (book == NULL)
             continue;

@@ -185,6 +185,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         }
         hearth__exec_discharge(arena);
         hearth__exec_end(arena, &after);
+        arena->run.to_end = false; /* if something is live, the run goes on */
         given = hearth__exec_given(arena) - given;
         gone = hearth__exec_gone(arena) - gone;
         count_released(pass, true, (size_t)gone);

@@ -106,6 +106,11 @@ uint32_t hearth__book_next_number(struct hearth__book *book, bool any_live)
     return 1;
 }
 
+static void rest(struct hearth__book *book, uint32_t times)
+{
+    book->rest = times < 10 ? 1u << times : REST_MOST;
+}
+
 bool hearth__book_record_begin(struct hearth__book *book, uint64_t key)
 {
     if (book->rest != 0) {
@@ -123,6 +128,7 @@ uint32_t hearth__book_record_request(struct hearth__book *book, size_t size)
     struct hearth__run_record *record = book->record;
     if (record->count == HEARTH__RUN_MOST) {
         record->overflow = true;
+        rest(book, UINT32_MAX); /* what is so long is not recorded again soon */
         return HEARTH__RUN_MOST;
     }
     record->requests[record->count] =
@@ -149,11 +155,6 @@ static void remember(struct hearth__book *book)
     memmove(&book->past[1], &book->past[0], book->past_count * sizeof *book->past);
     book->past[0] = copy;
     book->past_count++;
-}
-
-static void rest(struct hearth__book *book, uint32_t times)
-{
-    book->rest = times < 10 ? 1u << times : REST_MOST;
 }
 
 static bool is_of_plan(const struct hearth__plan *plan, uint64_t key, const size_t *sizes,

@@ -47,7 +47,7 @@ static bool in_place(const struct hearth__frame *frame, uint32_t slot,
 }
 
 /* Into the run's I/O arena without a copy, where the arenas and the thread allow it. */
-static bool take(struct hearth__frame *frame, struct hearth_tensor *tensor)
+static bool take(struct hearth__frame *frame, struct hearth_tensor *tensor, uint32_t *moved)
 {
     struct hearth_io *arena = frame->run->arena;
     struct hearth_exec *from = hearth_exec_of(hearth_tensor_allocator(tensor));
@@ -63,7 +63,18 @@ static bool take(struct hearth__frame *frame, struct hearth_tensor *tensor)
     if (hearth_handle_from_buf(buf, &handle) != HEARTH_OK)
         return false;
     tensor->handle = handle;
-    frame->tally.taken++;
+    void *data = hearth_buf_data(buf);
+    if (data == tensor->data) {
+        frame->tally.taken++;
+        return true;
+    }
+    /* An arena with another store than lists gives a copy of what it cannot part with. */
+    tensor->data = data;
+    tensor->capacity = hearth_buf_capacity(buf);
+    frame->tally.payload_copies++;
+    frame->tally.copied_bytes += tensor->size;
+    frame->tally.migration_copies++;
+    *moved = HEARTH_EVENT_COPIED;
     return true;
 }
 
@@ -92,7 +103,7 @@ enum hearth_status hearth__place(struct hearth__frame *frame, uint32_t slot,
     if (hearth__likely(in_place(frame, slot, tensor)))
         return HEARTH_OK;
     *moved = HEARTH_EVENT_TAKEN;
-    if (hearth__slot_domain(frame, slot) == HEARTH__DOMAIN_IO && take(frame, tensor))
+    if (hearth__slot_domain(frame, slot) == HEARTH__DOMAIN_IO && take(frame, tensor, moved))
         return HEARTH_OK;
     *moved = HEARTH_EVENT_COPIED;
     return copy(frame, slot, tensor);

@@ -71,8 +71,11 @@ static enum hearth_status export_taken(struct hearth_tensor *tensor, struct hear
         return status;
     /* Only if somebody guessed the new buffer. If it is still there, the tensor keeps the bytes. */
     struct hearth_handle held = HEARTH_HANDLE_INIT;
-    if (hearth_handle_from_buf(buf, &held) == HEARTH_OK)
+    if (hearth_handle_from_buf(buf, &held) == HEARTH_OK) {
         tensor->handle = held;
+        tensor->data = hearth_buf_data(buf);
+        tensor->capacity = hearth_buf_capacity(buf);
+    }
     return status;
 }
 
