@@ -47,6 +47,17 @@ function(hearth_add_stress program)
         ENVIRONMENT "${HEARTH_STRESS_ENVIRONMENT}")
 endfunction()
 
+# Another smoke run of a program, with more in its environment.
+function(hearth_add_stress_again program suffix variable)
+    add_test(NAME ${program}_${suffix}
+        COMMAND ${HEARTH_STRESS_LAUNCHER} $<TARGET_FILE:${program}> --smoke)
+    set_tests_properties(${program}_${suffix} PROPERTIES
+        LABELS stress
+        PROCESSORS 2
+        TIMEOUT 300
+        ENVIRONMENT "${HEARTH_STRESS_ENVIRONMENT};${variable}")
+endfunction()
+
 # The library sources that a define concerns: those that name it or, if a header does, the folder's. And a
 # pattern of their objects.
 function(hearth_broken_sources output pattern define)

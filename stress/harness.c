@@ -251,6 +251,14 @@ static void lender_release(void *context, const struct hearth_segment *segment)
     free(segment->base);
 }
 
+/* Marked at its ends, so that what is there of somebody's payload is found changed. */
+static size_t lender_discard(void *context, void *base, size_t length)
+{
+    (void)context;
+    stress_mark(base, length, UINT64_MAX);
+    return length;
+}
+
 static void lender_destroy(void *context)
 {
     struct stress_lender *self = context;
@@ -270,6 +278,7 @@ struct hearth_backing *stress_lender_open(struct stress_lender *lender)
         .name = "lender",
         .acquire = lender_acquire,
         .release = lender_release,
+        .discard = lender_discard,
         .destroy = lender_destroy,
     };
     struct hearth_backing *backing = NULL;

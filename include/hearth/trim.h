@@ -21,8 +21,8 @@
     X(released_bytes, "bytes", "retained storage given back to the backing")                       \
     X(released_exec_bytes, "bytes", "the part of it from execution arenas")                        \
     X(released_io_bytes, "bytes", "the part of it from the I/O arena")                             \
-    X(purged_bytes, "bytes", "pages the backing gave back to the kernel")                          \
-    X(kept_live, "bytes", "capacity handed out and not leased")                                    \
+    X(purged_bytes, "bytes", "pages given back to the kernel: by the backing, or of free spans")   \
+    X(kept_live, "bytes", "capacity handed out and not leased, and cold spans between")            \
     X(kept_leased, "bytes", "capacity handed out through leases")                                  \
     X(kept_pending, "bytes", "returned, not yet taken in by the owner")                            \
     X(kept_busy, "bytes", "retained in caches that were inside an operation or too active")        \

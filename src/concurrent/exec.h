@@ -444,6 +444,7 @@ struct hearth__visit {
     size_t *untold;                    /* stale returns that were met; NULL: told at once */
     bool busy;                         /* out: the owner was inside, or somebody else visits */
     bool more;                         /* out: there was more than one visit gives back */
+    size_t purged;                     /* out: of what it gave back: pages alone */
 };
 
 /* Slots that one visit gives back at most. */

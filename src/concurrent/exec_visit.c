@@ -259,6 +259,7 @@ static size_t unlink_some(struct hearth_exec *arena, struct hearth__visit *visit
         count++;
     }
     hearth__exec_settle(arena, after);
+    visit->purged = purged;
     if (arena->with_plans && count < HEARTH__VISIT_MOST)
         hearth__exec_run_abandon(arena, visit);
     visit->more = count == HEARTH__VISIT_MOST || purged >= VISIT_PURGE_MOST ||
@@ -274,6 +275,7 @@ size_t hearth__exec_visit_serve(struct hearth_exec *arena, bool apart, struct he
     after.visiting = true;
     after.untold = visit->untold;
     visit->more = false;
+    visit->purged = 0;
     /* EDGE section.leave, observe: the operation that left its section has ended, too. */
     visit->busy = !apart || !hearth__section_visit(&arena->section) ||
                   hearth__load_acquire(&arena->running) != 0;

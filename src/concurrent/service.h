@@ -144,6 +144,7 @@ struct hearth__pass {
     size_t released;                      /* out: bytes, by domain in the next two */
     size_t released_exec, released_io;
     size_t released_directly;   /* out: the part that never was among the releases */
+    uint64_t purged_spans;      /* pages that went while their segments stayed */
     size_t busy_bytes;          /* out: retained where the pass was not let in */
     size_t visited, busy;       /* out: caches */
     bool at_work;               /* out: the I/O arena was used since the last look */

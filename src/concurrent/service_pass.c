@@ -189,6 +189,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         given = hearth__exec_given(arena) - given;
         gone = hearth__exec_gone(arena) - gone;
         count_released(pass, true, (size_t)gone);
+        pass->purged_spans += gone - given;
         /* What came home above the cap went straight back. */
         pass->released_directly += (size_t)given - (bytes - purged);
         more = count == HEARTH__VISIT_MOST || (gone != 0 && is_pending(arena));
@@ -252,6 +253,7 @@ static bool serve_raised(struct hearth_service *service, struct hearth_exec *are
         .untold = &service->untold,
     };
     count_released(pass, true, hearth__exec_visit_serve(arena, apart, &visit));
+    pass->purged_spans += visit.purged;
     pass->visited += !visit.busy;
     if (visit.busy)
         count_busy(pass, arena);

@@ -110,7 +110,7 @@ enum hearth_status hearth_service_trim(struct hearth_service *service, size_t go
         mine = trim_slice(service, &pass);
     }
     if (mine) {
-        made.purged_bytes = hearth__service_purge(service);
+        made.purged_bytes = hearth__service_purge(service) + pass.purged_spans;
         made.kept_by_backing = hearth__service_unpurged(service);
         add_up(service, &pass, &made);
         count_released(service, &pass, &made);

@@ -172,6 +172,13 @@ struct hearth_exec *exec_of(struct hearth_service *service)
     return arena;
 }
 
+bool exec_store_is(const char *name)
+{
+    const char *conf = getenv("HEARTH_CONF");
+    const char *at = conf == NULL ? NULL : strstr(conf, "exec_store:");
+    return at != NULL && strncmp(at + strlen("exec_store:"), name, strlen(name)) == 0;
+}
+
 size_t exec_warm(const struct hearth_exec *arena)
 {
     struct hearth_exec_stats stats = HEARTH_EXEC_STATS_INIT;

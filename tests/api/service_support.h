@@ -61,6 +61,9 @@ void rig_identity(struct rig *rig);
 /* The calling thread's arena. */
 struct hearth_exec *exec_of(struct hearth_service *service);
 
+/* Whether HEARTH_CONF says that execution arenas have this store. */
+bool exec_store_is(const char *name);
+
 /* What caps and the ceiling count of what is retained. */
 size_t exec_warm(const struct hearth_exec *arena);
 

@@ -280,9 +280,12 @@ Test(service_trim, a_goal_is_passed_by_less_than_one_buffer)
         size_t retained = hearth_service_retained_bytes(rig.service);
         struct hearth_trim_report report = service_trim(rig.service, goal, 0);
         size_t wanted = goal < retained ? goal : retained;
-        cr_assert_lt(report.released_bytes, goal + 40 * KIB);
+        size_t spans = exec_store_is("spans") ? (size_t)report.purged_bytes : 0;
+        /* A segment may have cold bytes beside those that the goal is about. */
+        size_t most = goal + (exec_store_is("spans") ? 512 * KIB : 40 * KIB);
+        cr_assert_lt(report.released_bytes + spans, most);
         if (report.kept_busy == 0)
-            cr_assert_geq(report.released_bytes, wanted);
+            cr_assert_geq(report.released_bytes + spans, wanted);
         cr_assert_lt(calls, (size_t)2000);
         goal = goal * 3 % (256 * KIB) + 1;
         io_pause(2);
