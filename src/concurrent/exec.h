@@ -75,6 +75,7 @@ struct hearth__exec_run {
     uintptr_t slots_at;           /* the book's last segment of slots, while a plan is followed */
     uintptr_t slot_count;         /* in it; else 0 */
     uint8_t mode;                 /* enum hearth__run_mode */
+    bool lost_places;             /* in a forked child: of a book that is not there any more */
     bool to_end;                  /* it is to end as soon as nothing is live, whoever began it */
     bool changed;                 /* from one plan to another */
     bool stopped; /* the plan is not followed any more; what follows is as of then */

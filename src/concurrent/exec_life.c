@@ -233,7 +233,9 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
     size_t bytes = 0;
     struct hearth__exec_reading now = hearth__exec_read(arena);
     /* The book stays where it is, with what it holds. */
+    bool had_book = arena->run.book != NULL || arena->run.lost_places;
     hearth__exec_run_init(&arena->run);
+    arena->run.lost_places = had_book;
     if (store_too) {
         lists_reset(&arena->bins);
         arena->spans = NULL;

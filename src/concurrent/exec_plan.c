@@ -328,7 +328,7 @@ void hearth__exec_run_return(struct hearth_exec *arena, const struct hearth_buf 
     if (!hearth__is_place(buf))
         return;
     struct hearth__plan_entry *entry = hearth__place_entry(buf);
-    if (run->book == NULL || !hearth__book_has(run->book, buf)) /* in a forked child: lost */
+    if (run->lost_places && (run->book == NULL || !hearth__book_has(run->book, buf)))
         (void)hearth__fetch_add_relaxed(&arena->lost, hearth__load_relaxed(&buf->weight));
     else if (run->plan != NULL && entry != NULL)
         entry->over = run->step.number;

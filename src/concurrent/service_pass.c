@@ -153,6 +153,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
             count_busy(pass, arena);
             return;
         }
+        bool was_to_end = arena->run.to_end;
         if (before == UINT64_MAX && arena->run.book != NULL)
             arena->run.to_end = true;
         /* This is what was asked for. */
@@ -184,8 +185,10 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
             count++;
         }
         hearth__exec_discharge(arena);
+        if (!hearth__exec_is_idle(arena))
+            arena->run.to_end = was_to_end; /* the run goes on */
         hearth__exec_end(arena, &after);
-        arena->run.to_end = false; /* if something is live, the run goes on */
+
         given = hearth__exec_given(arena) - given;
         gone = hearth__exec_gone(arena) - gone;
         count_released(pass, true, (size_t)gone);
