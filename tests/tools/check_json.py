@@ -301,8 +301,9 @@ def finding(report, name, level, text):
 
 
 def main():
-    checks = {f.__name__: f for f in (replay, stores, planned, one_slab, injected, served, same, consumers, longer_hold, row, backing, peak, errors,
-                                     doctor, finding, scenarios, failed)}
+    checks = {f.__name__: f for f in (
+        replay, stores, planned, one_slab, injected, served, same, consumers, longer_hold, row,
+        backing, peak, errors, doctor, finding, scenarios, failed)}
     try:
         checks[sys.argv[1]](json.load(sys.stdin), *sys.argv[2:])
     except (AssertionError, KeyError, ValueError) as error:
