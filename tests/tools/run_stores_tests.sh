@@ -144,16 +144,18 @@ test_inject() {
     expect_status "inject as a table" 0
 }
 
-# Plans hold although runs are not quite as they were.
+# Plans hold although runs are not quite as they were: many runs, as what is tried in vain is tried ever more seldom.
 test_plans_under_faults() {
     local seed
     for seed in 1 2; do
-        run "$hearth" replay --json --store plans --warmup 1 --runs 8 --inject 0.3 --seed $seed \
-            "$traces/det320.csv" "$traces/rec.csv" "$traces/cls.csv"
-        check_json "0.3 % of faults" served 0.95
-        run "$hearth" replay --json --store plans --warmup 1 --runs 8 --inject 3 --seed $seed \
-            "$traces/det320.csv" "$traces/rec.csv" "$traces/cls.csv"
-        check_json "3 % of faults" served 0.75
+        run "$hearth" replay --json --store plans --warmup 1 --runs 40 --inject 0.3 --seed $seed \
+            --check pages "$traces/det320.csv" "$traces/rec.csv" "$traces/cls.csv"
+        expect_status "0.3 % of faults" 0
+        check_json "0.3 % of faults" served 0.95 0.85
+        run "$hearth" replay --json --store plans --warmup 1 --runs 40 --inject 3 --seed $seed \
+            --check pages "$traces/det320.csv" "$traces/rec.csv" "$traces/cls.csv"
+        expect_status "3 % of faults" 0
+        check_json "3 % of faults" served 0.75 0.5
     done
 }
 

@@ -33,16 +33,16 @@ struct replay_job {
     const struct trace *trace;
     struct replay_allocator *allocator;
     uint32_t clones;
-    uint32_t warmup;    /* Passes over the file before anything counts. */
-    uint32_t runs;      /* Measured passes over the file. */
-    uint32_t consumers; /* Threads that exported allocations are handed to; 0: none. */
-    uint32_t hold;      /* Runs for which they keep them; 0 without consumers. */
-    size_t stride;      /* Distance of the marks in a buffer, see pattern.h. */
-    size_t touch_limit; /* Larger buffers are taken and returned but not written. */
+    uint32_t warmup;             /* Passes over the file before anything counts. */
+    uint32_t runs;               /* Measured passes over the file. */
+    uint32_t consumers;          /* Threads that exported allocations are handed to; 0: none. */
+    uint32_t hold;               /* Runs for which they keep them; 0 without consumers. */
+    size_t stride;               /* Distance of the marks in a buffer, see pattern.h. */
+    size_t touch_limit;          /* Larger buffers are taken and returned but not written. */
     struct replay_faults faults; /* Put into the measured passes. Without consumers. */
-    bool tell_runs;     /* Say to the arenas where a run begins and ends. */
-    bool fresh_threads; /* A new thread for each run. The trace has one thread. */
-    bool progress;      /* Say on stderr how far it is. */
+    bool tell_runs;              /* Say to the arenas where a run begins and ends. */
+    bool fresh_threads;          /* A new thread for each run. The trace has one thread. */
+    bool progress;               /* Say on stderr how far it is. */
 };
 
 /* What the arenas say of the measured passes and, in bytes and buffers, at their end. */
@@ -85,7 +85,7 @@ struct replay_result {
     uint64_t footprint_bytes; /* Of all clones together. */
     double footprint_over_peak_live;
     uint64_t faults_injected; /* In the measured passes. */
-    uint64_t rss_bytes; /* Most resident bytes in the measured passes; 0: not told. */
+    uint64_t rss_bytes;       /* Most resident bytes in the measured passes; 0: not told. */
     /* Passes before the first one without a fault and without a backing call; -1: there was
      * none. */
     int64_t warmup_passes_needed;
