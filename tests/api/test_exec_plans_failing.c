@@ -106,7 +106,7 @@ static void each_fails(uint64_t count)
         fail(nth, count);
         for (unsigned run = 0; run < 3; run++)
             run_with_refusals();
-        plans_come(4);
+        plans_come(40);
         stage_close(&stage);
         EXPECT_SIZE(0, memory.bytes);
         open_stage();
