@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 #define RUNS_MOST 24 /* of a life */
+#define BULK 4
+#define NESTED 20 /* buffers of the first script */
 
 static uint64_t draw(struct player *self, uint64_t below)
 {
@@ -50,6 +52,11 @@ void player_leave(struct player *self)
     self->arena = NULL;
 }
 
+static uint64_t next_owner(struct player *self)
+{
+    return (uint64_t)(self->number + 1) << 48 | ++self->serial;
+}
+
 static void take(struct player *self, struct stress_block *block, size_t size)
 {
     struct hearth_request request = HEARTH_REQUEST_INIT;
@@ -58,8 +65,7 @@ static void take(struct player *self, struct stress_block *block, size_t size)
         request.zero = 1;
     if (self->noise != 0 && draw(self, 128) == 0)
         request.alignment = (size_t)64 << draw(self, 7);
-    uint64_t owner = (uint64_t)(self->number + 1) << 48 | ++self->serial;
-    self->taken += stress_block_take(self->arena, &request, owner, block);
+    self->taken += stress_block_take(self->arena, &request, next_owner(self), block);
 }
 
 /* Whose thread took it does not matter: it may have come from a box, or from the thread before. */
@@ -139,6 +145,45 @@ static void move_limits(struct player *self)
     }
 }
 
+/* Some at once, in the middle of whatever run. */
+static void take_bulk(struct player *self)
+{
+    struct hearth_request request = HEARTH_REQUEST_INIT;
+    struct hearth_buf *bufs[BULK] = {NULL};
+    struct stress_block blocks[BULK];
+    request.size = (size_t)64 << draw(self, 8);
+    enum hearth_status status =
+        hearth_service_alloc_bulk(self->service, HEARTH_DOMAIN_EXEC, &request, BULK, bufs);
+    stress_expect(status, "a bulk request");
+    if (status != HEARTH_OK)
+        return;
+    self->taken += BULK;
+    for (unsigned i = 0; i < BULK; i++)
+        stress_block_begin(self->arena, bufs[i], request.size, next_owner(self), &blocks[i]);
+    for (unsigned i = 0; i < BULK; i++)
+        stress_block_check(&blocks[i]);
+    stress_expect(hearth_service_free_bulk(self->service, bufs, BULK, NULL), "a bulk return");
+}
+
+/* A run inside of the run, in an arena of its own. */
+static void nest(struct player *self)
+{
+    struct stress_block blocks[NESTED] = {{.buf = NULL}};
+    const struct stress_script *script = &self->scripts[0];
+    struct hearth_exec *arena = NULL;
+    stress_must(hearth_service_child_exec(self->service, 1 + (unsigned)draw(self, 2), &arena),
+                "a nested arena");
+    for (unsigned i = 0; i < script->count; i++) {
+        const struct stress_step *step = &script->steps[i];
+        struct hearth_request request = HEARTH_REQUEST_INIT;
+        request.size = step->size;
+        if (step->size == 0)
+            stress_block_return(&blocks[step->place], true, stress_next(&self->random));
+        else
+            (void)stress_block_take(arena, &request, next_owner(self), &blocks[step->place]);
+    }
+}
+
 /* What may happen between any two steps of a run. */
 static void happen(struct player *self)
 {
@@ -161,6 +206,14 @@ static void happen(struct player *self)
     case 6:
         if (self->weather == LIMITS)
             move_limits(self);
+        return;
+    case 8:
+    case 9:
+        take_bulk(self);
+        return;
+    case 10:
+    case 11:
+        nest(self);
         return;
     case 7:
         stress_expect(hearth_service_tick(self->service), "a tick");

@@ -190,6 +190,15 @@ void stress_block_check(const struct stress_block *block)
     check_stamp(block, block->size);
 }
 
+void stress_block_begin(struct hearth_exec *exec, struct hearth_buf *buf, size_t size,
+                        uint64_t owner, struct stress_block *block)
+{
+    *block = (struct stress_block){
+        .buf = buf, .exec = exec, .data = hearth_buf_data(buf), .size = size, .owner = owner};
+    check_found(block);
+    stamp(block->data, size, owner);
+}
+
 bool stress_block_take(struct hearth_exec *exec, const struct hearth_request *request,
                        uint64_t owner, struct stress_block *block)
 {
@@ -203,18 +212,13 @@ bool stress_block_take(struct hearth_exec *exec, const struct hearth_request *re
     stress_expect(status, "a request");
     if (status != HEARTH_OK)
         return false;
-    *block = (struct stress_block){.buf = buf,
-                                   .exec = exec,
-                                   .data = hearth_buf_data(buf),
-                                   .size = request->size,
-                                   .owner = owner};
-    if ((uintptr_t)block->data % alignment != 0)
-        stress_violation("%p is not aligned to %zu", block->data, alignment);
-    if (request->zero != 0 && !stamped(block->data, block->size, 0, &where))
+    const void *data = hearth_buf_data(buf);
+    if ((uintptr_t)data % alignment != 0)
+        stress_violation("%p is not aligned to %zu", data, alignment);
+    if (request->zero != 0 && !stamped(data, request->size, 0, &where))
         stress_violation("a block of %zu bytes that was asked to be zero is not at byte %zu",
-                         block->size, where * sizeof(uint64_t));
-    check_found(block);
-    stamp(block->data, block->size, owner);
+                         request->size, where * sizeof(uint64_t));
+    stress_block_begin(exec, buf, request->size, owner, block);
     return true;
 }
 

@@ -59,6 +59,10 @@ struct stress_block {
 bool stress_block_take(struct hearth_exec *exec, const struct hearth_request *request,
                        uint64_t owner, struct stress_block *block);
 
+/* The same for a buffer that was taken otherwise. */
+void stress_block_begin(struct hearth_exec *exec, struct hearth_buf *buf, size_t size,
+                        uint64_t owner, struct stress_block *block);
+
 /* It is still what it was, in every unit. */
 void stress_block_check(const struct stress_block *block);
 

@@ -70,8 +70,8 @@ static void look_at_arena(const struct hearth_exec *arena)
 static void *read_figures(void *argument)
 {
     (void)argument;
-    /* A player's own thread may keep its arena while another one plays. */
-    size_t arenas = 2 * (size_t)options.threads;
+    /* A player's own thread may keep its arenas, of three depths, while another one plays. */
+    size_t arenas = 6 * (size_t)options.threads;
     while (!atomic_load_explicit(&finished, memory_order_relaxed)) {
         for (unsigned i = 0; i < options.threads; i++) {
             (void)pthread_mutex_lock(&players[i].lock);

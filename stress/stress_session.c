@@ -83,6 +83,8 @@ static struct hearth_service_options some_options(struct world *world, uint64_t 
     with.exec_cap = (draw >> 28) % 4 == 0 ? 100000 : 0;
     with.age_ms = (draw >> 32) % 2 == 0 ? 1 : 0;
     with.maintenance_bytes = 65536;
+    world->plans = (draw >> 36) % 3 == 0;
+    with.exec_store = world->plans ? HEARTH_EXEC_STORE_PLANS : HEARTH_EXEC_STORE_DEFAULT;
     return with;
 }
 
@@ -202,6 +204,8 @@ static void check_quiet(struct world *world)
     if (live != capacity)
         stress_violation("a capacity of %zu is live after the runs, and %zu is held", live,
                          capacity);
+    else if (world->plans && capacity != 0) /* a slab with something live stays whole */
+        (void)stress_service_trim(world->service, HEARTH_UNBOUNDED, 0, world->alone);
     else
         (void)stress_service_quiet(world->service, capacity, world->alone);
 }

@@ -106,6 +106,7 @@ size_t hearth__backing_discard(struct hearth_backing *backing, void *base, size_
 {
     if (backing->ops.discard == NULL || length == 0)
         return 0;
+    hearth__debug_released(base, length); /* what is there may be written to */
     return backing->ops.discard(backing->context, base, length);
 }
 

@@ -69,6 +69,7 @@ struct world {
     struct driver *drivers;
     const struct stress_options *options;
     bool tight; /* a limit on live bytes that is felt */
+    bool plans; /* its execution arenas have them */
     bool alone; /* no maintenance thread */
     struct world *next;
 };
