@@ -282,8 +282,7 @@ struct hearth_trim_report stress_service_trim(struct hearth_service *service, si
     return report;
 }
 
-/* Whether live storage has some between that is neither live nor retained. */
-static bool has_spans(void)
+bool stress_has_spans(void)
 {
     const char *conf = getenv("HEARTH_CONF");
     return conf != NULL && strstr(conf, "exec_store:spans") != NULL;
@@ -306,7 +305,7 @@ size_t stress_service_quiet(struct hearth_service *service, size_t live, bool al
         stress_violation("%" PRIu64 " bytes kept live and %" PRIu64 " pending are not the "
                          "footprint %zu",
                          report.kept_live + report.kept_leased, report.kept_pending, footprint);
-    else if (alone && !has_spans() && footprint != live + report.kept_pending)
+    else if (alone && !stress_has_spans() && footprint != live + report.kept_pending)
         stress_violation("%zu bytes live and %" PRIu64 " pending are not the footprint %zu", live,
                          report.kept_pending, footprint);
     if (footprint < live)

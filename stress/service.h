@@ -18,6 +18,10 @@
 /* A violation unless OK. */
 void stress_expect(enum hearth_status status, const char *what);
 
+/* Whether HEARTH_CONF asks for spans: between what is live some storage is neither live nor retained, and a segment
+ * that goes may have more than was retained of it. */
+bool stress_has_spans(void);
+
 /* Long enough for the next visiting pass. */
 void stress_nap(void);
 

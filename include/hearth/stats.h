@@ -59,7 +59,8 @@ HEARTH_BEGIN_DECLS
     X(slab_bytes, "bytes", "size of the slab used last")                                           \
     X(plan_bytes, "bytes", "of it, what the plan used last takes")                                 \
     X(plan_bound, "bytes", "most bytes that the runs it was made from had live at a time")         \
-    X(cold_bytes, "bytes", "of retained_bytes: free spans' never touched, or purged; caps and the ceiling do not count them")
+    X(cold_bytes, "bytes",                                                                         \
+      "of retained_bytes: not resident, beside what caps and the ceiling bound")
 
 /** One reading of an execution arena. */
 struct hearth_exec_stats {

@@ -135,11 +135,7 @@ enum hearth_status hearth__exec_make(const struct hearth_exec_options *given, ui
     core->overwritten = (struct hearth__overwritten){0};
     join_nothing(core);
     core->held = 0;
-    core->spans = NULL;
-    core->span_pieces = 0;
-    core->span_stored = 0;
-    core->front = NULL;
-    hearth__store_relaxed(&core->cold_bytes, 0);
+    hearth__exec_spans_init(core);
     core->with_spans = options.store == HEARTH_EXEC_STORE_SPANS &&
                        (debug & HEARTH__DEBUG_QUARANTINE) == 0; /* that goes by slots */
     hearth__store_relaxed(&core->running, 0);
@@ -238,12 +234,8 @@ void hearth__exec_lose(struct hearth_exec *arena, bool own, bool store_too)
     arena->run.lost_places = had_book;
     if (store_too) {
         lists_reset(&arena->bins);
-        arena->spans = NULL;
-        arena->span_pieces = 0;
-        arena->span_stored = 0;
-        arena->front = NULL;
+        hearth__exec_spans_init(arena);
         arena->with_spans = false;
-        hearth__store_relaxed(&arena->cold_bytes, 0);
         arena->slots.unused = NULL;
         arena->spare.unused = NULL;
     } else {

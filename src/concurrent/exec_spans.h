@@ -11,6 +11,16 @@
 /* Requests from here on are served by spans, where an arena has them. */
 #define HEARTH__SPANS_FROM_BYTES ((size_t)32 << 10)
 
+/* None yet. */
+static inline void hearth__exec_spans_init(struct hearth_exec *arena)
+{
+    arena->spans = NULL;
+    arena->span_pieces = 0;
+    arena->span_stored = 0;
+    arena->front = NULL;
+    hearth__store_relaxed(&arena->cold_bytes, 0);
+}
+
 /* What a request wants of an arena with spans: no more than it says. */
 static inline void hearth__exec_want_exact(const struct hearth_exec *arena, size_t size,
                                            struct hearth__want *want)

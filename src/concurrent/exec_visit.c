@@ -35,9 +35,11 @@
 #include "core/perturb.h"
 
 #include <sched.h>
+#include <time.h>
 
 /* A visit lasts microseconds: so many looks see its end. */
 #define TRIES_MOST 1000u
+#define YIELDS 128u
 
 /* Queued returns taken in during one visit. Each may send a slot to the backing, and all find a place. */
 #define VISIT_DRAIN 16u
@@ -66,7 +68,13 @@ bool hearth__exec_try_again(uint32_t met, enum hearth_status status, unsigned *t
     bool failed = status == HEARTH_NO_MEMORY || status == HEARTH_NO_SLOT;
     if (!failed || (met & HEARTH__MET_VISITOR) == 0 || ++*tries > TRIES_MOST)
         return false;
-    (void)sched_yield();
+    if (*tries < YIELDS) {
+        (void)sched_yield();
+    } else {
+        /* The visitor does not run at all. */
+        const struct timespec moment = {0, 50000};
+        (void)nanosleep(&moment, NULL);
+    }
     return true;
 }
 
