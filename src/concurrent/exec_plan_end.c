@@ -142,6 +142,9 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
         (void)drop_slab(arena, book);
         hearth__exec_leave(arena);
         hearth__exec_release_chain(arena, after);
+        /* A backing keeps the pages of what it got back, and may have no use for them in one piece. */
+        if (touch)
+            (void)hearth_backing_purge(arena->backing);
         hearth__section_resume(&arena->section);
         made = make_slab(arena, need, touch);
     }

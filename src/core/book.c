@@ -14,8 +14,10 @@
 /* Runs that are not recorded in between at most. */
 #define REST_MOST 1024u
 
-/* Runs below nine tenths after which the next ones are recorded: so many, as they may be of two kinds. */
-#define DOUBT_MOST 2u
+/* Runs of which less than nine tenths were served, after which the next ones are recorded: so many, as they may be of two
+ * kinds. Where less than half was served two of them will do. What goes wrong by chance is recorded in vain, and lists
+ * serve it meanwhile. */
+#define DOUBT_MOST 16u
 #define DOUBT_RUNS 2u
 
 /* Units of work that each request of a run pays for, so that small runs are not held up by the planning of large ones:
@@ -235,7 +237,8 @@ void hearth__book_run_end(struct hearth__book *book, struct hearth__plan *plan, 
     book->last = plan;
     book->credit += plan->count * WORK_PAID;
     plan->poor = served < bytes - bytes / 10;
-    book->doubt += plan->poor;
+    if (plan->poor)
+        book->doubt += served < bytes / 2 ? DOUBT_MOST / 2 : 1;
 }
 
 bool hearth__book_doubts(struct hearth__book *book)
