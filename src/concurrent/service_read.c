@@ -77,10 +77,10 @@ size_t hearth_service_waiter_count(const struct hearth_service *service)
 size_t hearth_service_stranded_bytes(const struct hearth_service *service)
 {
     struct hearth__service_reading now;
-    if (service == NULL || !hearth__budget_bounded(&service->budget))
+    size_t ceiling = service == NULL ? HEARTH_UNBOUNDED : hearth__budget_ceiling(&service->budget);
+    if (ceiling == HEARTH_UNBOUNDED) /* asked once: it may be lifted meanwhile */
         return 0;
     hearth__service_read(service, &now);
-    size_t ceiling = hearth__budget_ceiling(&service->budget);
     int64_t left = hearth__load_relaxed(&service->budget.credit);
     size_t free_bytes = left <= 0 ? 0 : hearth__weight_capacity((hearth__weight)left);
     size_t retained = (size_t)(now.exec_retained + now.io_retained);
