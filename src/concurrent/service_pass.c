@@ -156,6 +156,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         bool was_to_end = arena->run.to_end;
         if (before == UINT64_MAX && arena->run.book != NULL)
             arena->run.to_end = true;
+        arena->run.requesting = true; /* it gives back: a run that it finds over is planned later */
         /* This is what was asked for. */
         (void)hearth__fetch_and_acquire(&arena->section.attention, ~HEARTH__ATTENTION_ASKED);
         size_t bytes = 0;
