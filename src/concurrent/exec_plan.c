@@ -480,6 +480,8 @@ void hearth__exec_run_conclude(struct hearth_exec *arena)
         hearth__cell_add(&cells->plan_blocked, run->blocked);
         hearth__store_relaxed(&cells->plan_bytes, run->plan->bytes);
         hearth__store_relaxed(&cells->plan_bound, run->plan->bound);
+        if (run->step.kept != 0 && hearth__exec_is_idle(arena))
+            run->book->doubt++; /* it was not kept this time */
         hearth__book_run_end(run->book, run->plan, run->changed ? bytes : bytes - missed, bytes);
     }
     if (run->plan == NULL && run->mode != HEARTH__RUN_NONE)

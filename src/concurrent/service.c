@@ -256,8 +256,12 @@ static void complete(struct hearth__retired *retired)
             hearth__exec_drop(arena);
     bool locked = hearth__service_lock(service);
     struct hearth__pass slabs = {.goal = SIZE_MAX, .force = true};
-    if (locked)
+    if (locked) {
         hearth__service_pass_books(service, &slabs, 0);
+        /* Books that come back from now on have no slab. */
+        hearth_backing_unref(service->books_backing);
+        service->books_backing = NULL;
+    }
     (void)hearth__service_run_releases(service, 0);
     (void)hearth__service_purge(service);
     /* The arenas keep theirs until the last buffer is home; nobody waits for a thread's exit. */

@@ -173,11 +173,13 @@ static bool is_planned_well(const struct hearth__book *book,
     for (uint32_t i = 0; i < book->plan_count; i++) {
         const struct hearth__plan *plan = book->plans[i];
         uint32_t k = 0;
+        uint32_t off = 0;
         if (plan->poor || plan->key != record->key || plan->count != record->count)
             continue;
-        while (k < record->count && plan->sizes[k] == record->requests[k].size)
-            k++;
-        if (k == record->count)
+        for (; k < record->count && plan->sizes[k] == record->requests[k].size; k++)
+            off += record->requests[k].end == HEARTH__RUN_NO_END || record->requests[k].taken;
+        /* If less outlives the run now, a new plan is better. */
+        if (k == record->count && off >= plan->off_count)
             return true;
     }
     return false;

@@ -76,6 +76,7 @@ void hearth__book_follow_idle(struct hearth__book *book, struct hearth__plan *pl
     run->entries = plan->entries;
     run->edges = plan->edges;
     run->cursor = &plan->entries[at];
+    run->kept = 0;
     run->strayed = 0;
     run->aligned = at;
 }

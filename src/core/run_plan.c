@@ -223,7 +223,10 @@ static enum hearth__plan_answer seek_here(struct hearth__plan *plan, struct hear
         return HEARTH__PLAN_SERVED;
     if (run->entries[at].size == HEARTH__PLAN_OFF) {
         run->cursor++;
-        return plan->units[at] == 0 ? HEARTH__PLAN_OUT : HEARTH__PLAN_CARRIED;
+        if (plan->units[at] != 0)
+            return HEARTH__PLAN_CARRIED;
+        run->kept += run->entries[at].weight != 0;
+        return HEARTH__PLAN_OUT;
     }
     if (again)
         return HEARTH__PLAN_BLOCKED;

@@ -116,6 +116,7 @@ struct hearth__plan_run {
     struct hearth__plan_entry *entries;
     const uint32_t *edges;
     uint32_t number;  /* of the run; 0 while no plan is followed */
+    uint32_t kept;    /* requests that are planned out as what they got outlived the recorded run */
     uint32_t strayed; /* requests in a row that were not expected */
     uint32_t aligned; /* where the cursor was set right last */
 };

@@ -119,6 +119,8 @@ static void collect(struct hearth__planning *planning, const struct hearth__run_
         plan->ends[i] = request->end;
         if (!is_planned(request)) {
             plan->off_count++;
+            /* What was kept may not be kept for ever; what is taken goes by another way. */
+            plan->entries[i].weight = request->end == HEARTH__RUN_NO_END && !request->taken;
             continue;
         }
         uint32_t end = request->end + (request->remote ? REMOTE_MARGIN : 0);
