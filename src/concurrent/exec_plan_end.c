@@ -138,16 +138,17 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
     bool doubtful = book->refusals != 0;
     if (!doubtful)
         clear_lists(arena, after);
-    if (book->slab.length < need) {
+    bool grows = book->slab.length < need;
+    if (grows)
         (void)drop_slab(arena, book);
-        hearth__exec_leave(arena);
-        hearth__exec_release_chain(arena, after);
-        /* A backing keeps the pages of what it got back, and may have no use for them in one piece. */
-        if (touch)
-            (void)hearth_backing_purge(arena->backing);
-        hearth__section_resume(&arena->section);
+    hearth__exec_leave(arena);
+    hearth__exec_release_chain(arena, after);
+    /* A backing keeps the pages of what it got back, and may have no use for them in one piece. */
+    if (touch)
+        (void)hearth_backing_purge(arena->backing);
+    hearth__section_resume(&arena->section);
+    if (grows)
         made = make_slab(arena, need, touch);
-    }
     if (made && doubtful)
         clear_lists(arena, after);
     if (made) {

@@ -260,6 +260,8 @@ static void release_now(struct hearth_exec *arena, struct hearth__exec_after *af
 {
     hearth__exec_leave(arena);
     hearth__exec_release_chain(arena, after);
+    /* The backing would keep the pages, beside those of the one piece that is asked for next. */
+    (void)hearth_backing_purge(arena->backing);
     hearth__section_resume(&arena->section);
 }
 
