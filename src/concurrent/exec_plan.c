@@ -332,6 +332,8 @@ void hearth__exec_run_return(struct hearth_exec *arena, const struct hearth_buf 
         (void)hearth__fetch_add_relaxed(&arena->lost, hearth__load_relaxed(&buf->weight));
     else if (run->plan != NULL && entry != NULL)
         entry->over = run->step.number;
+    else if (run->plan != NULL && run->plan->blocked != 0)
+        hearth__book_carried_home(run->book, run->plan, buf);
 }
 
 void hearth__exec_run_resized(struct hearth_exec *arena, const struct hearth_buf *buf, size_t size)

@@ -17,7 +17,7 @@
 /* Runs of which less than nine tenths were served, after which the next ones are recorded: so many, as they may be of two
  * kinds. Where less than half was served two of them will do. What goes wrong by chance is recorded in vain, and lists
  * serve it meanwhile. */
-#define DOUBT_MOST 16u
+#define DOUBT_MOST 24u
 #define DOUBT_RUNS 2u
 
 /* Units of work that each request of a run pays for, so that small runs are not held up by the planning of large ones:
@@ -255,7 +255,7 @@ bool hearth__book_doubts(struct hearth__book *book)
         return false;
     if (--book->doubting == 0) {
         book->doubt = 0;
-        book->trust = book->doubts < 10 ? 1u << book->doubts : REST_MOST;
+        book->trust = book->doubts < 6 ? DOUBT_MOST << book->doubts : REST_MOST;
         book->doubts++;
     }
     book->rest = 0;

@@ -81,6 +81,11 @@ size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan,
 void hearth__book_follow_idle(struct hearth__book *book, struct hearth__plan *plan, uint32_t at,
                               struct hearth__plan_run *run);
 
+/* A place that was live when the plan began to be followed is being returned: what only it stood in the way of may be
+ * served again. */
+void hearth__book_carried_home(struct hearth__book *book, struct hearth__plan *plan,
+                               const struct hearth_buf *place);
+
 /* The next run's number, or 0 when they are used up for as long as places are live. */
 uint32_t hearth__book_next_number(struct hearth__book *book, bool any_live);
 

@@ -90,6 +90,27 @@ size_t hearth__book_follow(struct hearth__book *book, struct hearth__plan *plan,
     return following.live;
 }
 
+struct carried {
+    struct following following;
+    const struct hearth_buf *home;
+};
+
+/* What is live since before the plan was followed has no entry. */
+static void still_respect(struct hearth_buf *place, void *context)
+{
+    struct carried *carried = context;
+    if (place != carried->home && hearth__place_entry(place) == NULL)
+        respect(place, &carried->following);
+}
+
+void hearth__book_carried_home(struct hearth__book *book, struct hearth__plan *plan,
+                               const struct hearth_buf *place)
+{
+    struct carried carried = {{plan, book->slab.base, 0}, place};
+    hearth__plan_unblock(plan);
+    for_each_place(book, still_respect, &carried);
+}
+
 /* A slot without a place. Makes a system call when there is none. */
 static struct hearth_buf *take_slot(struct hearth__book *book, struct hearth_allocator *arena)
 {
