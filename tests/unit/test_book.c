@@ -234,7 +234,7 @@ Test(book, poor_runs_raise_doubts)
         uint32_t trusted = 0;
         while (!hearth__book_doubts(book))
             trusted++;
-        assert_size(trusted, times == 0 ? 0 : times < 11 ? 1u << (times - 1) : 1024);
+        assert_size(trusted, times == 0 ? 0 : times < 7 ? 24u << (times - 1) : 1024);
         cr_assert(hearth__book_doubts(book), "two runs");
         assert_size(book->rest, 0);
     }
