@@ -350,6 +350,8 @@ struct hearth__span *hearth__spans_take_from(struct hearth__spans *spans, struct
 struct hearth__span *hearth__spans_take(struct hearth__spans *spans, size_t bytes,
                                         unsigned alignment_log)
 {
+    if (bytes > HEARTH__HELD_MAX)
+        return NULL; /* there are no bins for it, and nothing that large is held */
     struct hearth__span *span = find(spans, rounded(bytes), (size_t)1 << alignment_log);
     return span == NULL ? NULL : hearth__spans_take_from(spans, span, bytes, alignment_log);
 }

@@ -86,6 +86,18 @@ Test(spans, empty_has_nothing, .init = start)
     finish();
 }
 
+Test(spans, what_nobody_can_have_is_not_looked_for, .init = start)
+{
+    add(0, MIB, false);
+    for (unsigned shift = 44; shift < 64; shift++)
+        for (unsigned alignment_log = 6; alignment_log <= 21; alignment_log += 15) {
+            cr_assert_null(hearth__spans_take(spans, (size_t)1 << shift, alignment_log));
+            cr_assert_null(
+                hearth__spans_take(spans, SIZE_MAX - ((size_t)1 << shift) + 1, alignment_log));
+        }
+    assert_rules();
+}
+
 Test(spans, cuts_from_the_lower_end_and_merges_again, .init = start)
 {
     add(0, MIB, true);
