@@ -134,6 +134,43 @@ static bool purge_some(struct hearth_exec *arena, uint64_t before, const struct 
     return left != 1 && hearth__exec_spans_purge(arena, before, most, false, purged);
 }
 
+/* What one step as the owner took off. */
+struct step {
+    size_t bytes;   /* to be given back, pages included */
+    size_t purged;  /* pages of spans that went already */
+    size_t chained; /* came home, and found no place */
+    unsigned count;
+};
+
+/* Inside, as the owner. */
+static void take_off(struct hearth_service *service, struct hearth_exec *arena, uint64_t before,
+                     const struct hearth__pass *pass, struct step *step)
+{
+    while (step->count < HEARTH__VISIT_MOST &&
+           pass->released + step->chained + step->bytes < pass->goal) {
+        size_t so_far = step->chained + step->bytes;
+        size_t purged = step->purged;
+        struct hearth_buf *buf = hearth__exec_evict_within(arena, before, left_of(pass, so_far),
+                                                           pass->goal - pass->released - so_far);
+        if (buf == NULL && purge_some(arena, before, pass, so_far, &step->purged)) {
+            step->bytes += step->purged - purged;
+            step->count++;
+            continue;
+        }
+        if (buf == NULL && before == UINT64_MAX && hearth__exec_let_go(arena))
+            continue;
+        if (buf == NULL)
+            return;
+        struct hearth_segment segment;
+        hearth__buf_detach(buf, &segment);
+        hearth__exec_count_given(arena, segment.length);
+        hearth__exec_slot_put(arena, buf);
+        (void)hearth__releases_add(&service->releases, arena->backing, &segment);
+        step->bytes += segment.length;
+        step->count++;
+    }
+}
+
 /* As the owner: a step at a time, each an operation of its own. */
 static void serve_as_owner(struct hearth_service *service, struct hearth_exec *arena,
                            uint64_t before, struct hearth__pass *pass)
@@ -141,6 +178,7 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
     bool more = true;
     while (more && goes_on(pass)) {
         struct hearth__exec_after after = HEARTH__EXEC_AFTER_INIT;
+        struct step step = {0, 0, 0, 0};
         after.untold = &service->untold;
         uint64_t gone = hearth__exec_gone(arena);
         uint64_t given = hearth__exec_given(arena);
@@ -159,32 +197,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         arena->run.requesting = true; /* it gives back: a run that it finds over is planned later */
         /* This is what was asked for. */
         (void)hearth__fetch_and_acquire(&arena->section.attention, ~HEARTH__ATTENTION_ASKED);
-        size_t bytes = 0;
-        size_t chained = drain(arena, pass->goal - pass->released, &after);
-        size_t purged = 0;
-        unsigned count = 0;
-        while (count < HEARTH__VISIT_MOST && pass->released + chained + bytes < pass->goal) {
-            size_t purged_before = purged;
-            struct hearth_buf *buf =
-                hearth__exec_evict_within(arena, before, left_of(pass, chained + bytes),
-                                          pass->goal - pass->released - chained - bytes);
-            if (buf == NULL && purge_some(arena, before, pass, chained + bytes, &purged)) {
-                bytes += purged - purged_before;
-                count++;
-                continue;
-            }
-            if (buf == NULL && before == UINT64_MAX && hearth__exec_let_go(arena))
-                continue;
-            if (buf == NULL)
-                break;
-            struct hearth_segment segment;
-            hearth__buf_detach(buf, &segment);
-            hearth__exec_count_given(arena, segment.length);
-            hearth__exec_slot_put(arena, buf);
-            (void)hearth__releases_add(&service->releases, arena->backing, &segment);
-            bytes += segment.length;
-            count++;
-        }
+        step.chained = drain(arena, pass->goal - pass->released, &after);
+        take_off(service, arena, before, pass, &step);
         hearth__exec_discharge(arena);
         if (!hearth__exec_is_idle(arena))
             arena->run.to_end = was_to_end; /* the run goes on */
@@ -195,8 +209,8 @@ static void serve_as_owner(struct hearth_service *service, struct hearth_exec *a
         count_released(pass, true, (size_t)gone);
         pass->purged_spans += gone - given;
         /* What came home above the cap went straight back. */
-        pass->released_directly += (size_t)given - (bytes - purged);
-        more = count == HEARTH__VISIT_MOST || (gone != 0 && is_pending(arena));
+        pass->released_directly += (size_t)given - (step.bytes - step.purged);
+        more = step.count == HEARTH__VISIT_MOST || (gone != 0 && is_pending(arena));
         if (!hearth__service_run_releases(service, pass->deadline_ns))
             pass->more = true;
     }

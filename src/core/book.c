@@ -142,7 +142,8 @@ static void forget_past(struct hearth__book *book, uint32_t i)
 {
     free(book->past[i]);
     book->past_count--;
-    memmove(&book->past[i], &book->past[i + 1], (book->past_count - i) * sizeof *book->past);
+    for (uint32_t k = i; k < book->past_count; k++)
+        book->past[k] = book->past[k + 1];
 }
 
 static void remember(struct hearth__book *book)
@@ -154,7 +155,8 @@ static void remember(struct hearth__book *book)
     memcpy(copy, record, hearth__run_record_bytes(record->count));
     if (book->past_count == HEARTH__BOOK_PAST)
         forget_past(book, HEARTH__BOOK_PAST - 1);
-    memmove(&book->past[1], &book->past[0], book->past_count * sizeof *book->past);
+    for (uint32_t k = book->past_count; k > 0; k--)
+        book->past[k] = book->past[k - 1];
     book->past[0] = copy;
     book->past_count++;
 }
