@@ -75,7 +75,7 @@ static bool parse_rate(const char *text, size_t length, uint32_t *rate)
 
 static const char *find_fault(const char *name, size_t length)
 {
-    for (int fault = 0; fault < REPLAY_FAULTS; fault++) {
+    for (enum replay_fault fault = 0; fault < REPLAY_FAULTS; fault++) {
         const char *known = replay_fault_name(fault);
         if (strlen(known) == length && strncmp(known, name, length) == 0) {
             return known;
@@ -100,7 +100,7 @@ void replay_parse_faults(struct argp_state *state, const char *arg, struct repla
                     "late, swap, extra, missing or resize", names, &count);
     }
     options->faults.kinds = 0;
-    for (int fault = 0; fault < REPLAY_FAULTS; fault++) {
+    for (enum replay_fault fault = 0; fault < REPLAY_FAULTS; fault++) {
         bool named = count == 0;
         for (size_t i = 0; i < count; i++) {
             named = named || names[i] == replay_fault_name(fault);
