@@ -20,7 +20,8 @@ static enum hearth_status both(struct twins *self, const enum hearth_status stat
 }
 
 #define BOTH(self, i, call)                                                                        \
-    both((self), (enum hearth_status[]){((i) = 0, (call)), ((i) = 1, (call))})
+    ((self)->answers[0] = ((i) = 0, (call)), (self)->answers[1] = ((i) = 1, (call)),               \
+     both((self), (self)->answers))
 
 #define BOTH_OK(self, i, call)                                                                     \
     do {                                                                                           \

@@ -26,6 +26,7 @@ struct twin {
 };
 
 struct twins {
+    enum hearth_status answers[ARENAS]; /* to the call that is made */
     struct hearth_exec *arena[ARENAS];
     struct hearth_io *io[ARENAS];
     struct memory memory[ARENAS];
