@@ -141,9 +141,9 @@ uint32_t hearth__book_record_request(struct hearth__book *book, size_t size)
 static void forget_past(struct hearth__book *book, uint32_t i)
 {
     free(book->past[i]);
+    for (uint32_t k = i + 1; k < book->past_count; k++)
+        book->past[k - 1] = book->past[k];
     book->past_count--;
-    for (uint32_t k = i; k < book->past_count; k++)
-        book->past[k] = book->past[k + 1];
 }
 
 static void remember(struct hearth__book *book)
@@ -154,7 +154,7 @@ static void remember(struct hearth__book *book)
         return;
     memcpy(copy, record, hearth__run_record_bytes(record->count));
     if (book->past_count == HEARTH__BOOK_PAST)
-        forget_past(book, HEARTH__BOOK_PAST - 1);
+        free(book->past[--book->past_count]);
     for (uint32_t k = book->past_count; k > 0; k--)
         book->past[k] = book->past[k - 1];
     book->past[0] = copy;
