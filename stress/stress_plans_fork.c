@@ -33,8 +33,8 @@
 #define POSSIBLE ((size_t)1 << 40)
 
 /* The sanitizers' heaps do not survive a fork among threads: there, pages from the system. Plans are made on the heap,
- * though: AddressSanitizer, which does not even lock its own, sees forks of one thread alone. */
-#ifdef __SANITIZE_ADDRESS__
+ * though: under sanitizers there are forks of one thread alone. */
+#if defined(__SANITIZE_ADDRESS__) || defined(HEARTH__THREAD_SANITIZER)
 #define PLAYERS(count) 0u
 #else
 #define PLAYERS(count) (count)
