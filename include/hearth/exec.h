@@ -177,8 +177,9 @@ HEARTH_API enum hearth_status hearth_exec_reset_peak(struct hearth_exec *arena);
  * like from here. Call them where buffers outlive a run, or where a run has moments without any. `key`
  * tells runs apart that begin alike, such as a hash of the inputs' shapes; 0: none. A run that is begun
  * while another one goes on ends that one first; to end a run that was not begun ends the one that
- * began by itself. The end of a run may take time for planning: once for each kind of run, bounded by two
- * milliseconds, in slices of half a millisecond where there is much to plan.
+ * began by itself. The end of a run may take time for planning: once for each kind of run, a millisecond or
+ * so for some hundred requests, in slices where there are many, and as long as the page faults of the slab that is
+ * obtained then. docs/stores.md has figures.
  *
  * hearth_session_run() calls them for the thread that it is called by.
  * Thread: the owner. Progress: of run_end, as the backing's when a slab is made or given back.

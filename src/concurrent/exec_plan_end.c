@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Execution arena: the end of a run. What was recorded is compared and laid out, a slab is made for it, and the book goes
- * back to where the next run finds it. All of it outside of the section, by the owner, and bounded: a small run is
- * planned at once, a large one in slices, one at each end of a run.
+ * back to where the next run finds it. All of it outside of the section, by the owner: a small run is planned at once, a
+ * large one in slices, at the ends of runs that are long enough for it to be no burden. The slab and its pages are
+ * obtained in one piece.
  */
 #include "concurrent/exec_plan.h"
 #include "concurrent/exec_spans.h"
@@ -122,11 +123,11 @@ bool hearth__exec_slab(struct hearth_exec *arena, bool touch, struct hearth__exe
     size_t need = (hearth__book_need(book) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
     if (!is_allowed(arena, need))
         return false;
-    /* While a place's slot has other storage, its address leads to no slot, and must not get a second one. */
     if (book->refused != 0) {
         book->refused--;
         return false;
     }
+    /* While a place's slot has other storage, its address leads to no slot, and must not get a second one. */
     hearth__weight in_place;
     size_t live = hearth__exec_live_places(arena, &in_place);
     if (live != hearth__weight_count(in_place) || (live != 0 && book->slab.length < need))
@@ -284,6 +285,7 @@ static enum hearth_status tell(struct hearth_exec *arena, const char *call, bool
         hearth__section_resume(&arena->section);
     }
     if (mine) {
+        run->to_end = false;
         run->asked = begins;
         run->key = begins ? key : 0;
     }

@@ -4,8 +4,8 @@
  * of its places. Whoever runs has one for the time of the run; where arenas share books, each run finds plans
  * and warm pages, whatever thread it is on.
  *
- * No threads: a book belongs to one caller at a time, but for `uses` and `slab_bytes`, which anybody may read as
- * long as the book exists.
+ * No threads: a book belongs to one caller at a time, but for its atomic words, which anybody may read as long as the
+ * book exists.
  */
 #ifndef HEARTH_CORE_BOOK_H
 #define HEARTH_CORE_BOOK_H
@@ -47,7 +47,7 @@ struct hearth__book {
     struct hearth__slots slots; /* of places */
     size_t place_count;
 
-    int64_t charge; /* to the budget, while idle */
+    int64_t charge; /* to the budget, for the slab */
     _Atomic(uint64_t) uses;
     _Atomic(size_t) slab_bytes;
     _Atomic(uint32_t) pending; /* there is something to compare or to plan */

@@ -106,10 +106,6 @@ struct hearth__plan *hearth__planning_end(struct hearth__planning *planning);
 
 void hearth__plan_free(struct hearth__plan *plan);
 
-/* Set the entries' `first`, and the edges, from offsets, units and the order. False: too many. Exported for
- * tests. */
-bool hearth__plan_link(struct hearth__plan *plan);
-
 /* A run in progress. `cursor` and what follows are set while a plan is followed, else the cursor serves nothing. */
 struct hearth__plan_run {
     struct hearth__plan_entry *cursor;
