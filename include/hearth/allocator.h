@@ -52,6 +52,19 @@ enum hearth_priority {
     HEARTH_PRIORITY_HIGH = 1, /**< May use the reserve of an arena that keeps one. */
 };
 
+/** How the first bytes of a buffer come to read as zero; see hearth_request.zero. */
+enum hearth_zero {
+    /** Not at all: the content is unspecified. */
+    HEARTH_ZERO_NONE = 0,
+    /** By writing to them, unless the storage is known to be zero. The pages are warm afterwards. So is any
+     *  value without a name here. */
+    HEARTH_ZERO_WRITE = 1,
+    /** By giving their pages back to the kernel, which costs a system call now and a page fault for each page
+     *  that is touched later: for large buffers of which little may be used. Below 64 KiB, and where the
+     *  backing cannot (HEARTH_BACKING_DISCARD_ZEROES), as HEARTH_ZERO_WRITE. */
+    HEARTH_ZERO_LAZY = 2,
+};
+
 /**
  * One request for a buffer. Start from HEARTH_REQUEST_INIT (all zero) and set what you need; every
  * member's zero is its default.
@@ -67,8 +80,7 @@ struct hearth_request {
     uint64_t deadline_ns;
     /** An enum hearth_priority. */
     uint32_t priority;
-    /** Other than 0: the first `size` bytes read as zero. The work is skipped where the storage is
-     *  known to be zero. */
+    /** An enum hearth_zero: whether the first `size` bytes read as zero. */
     uint32_t zero;
     /** Must be zero: room for later members. */
     uint64_t reserved[4];

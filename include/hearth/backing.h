@@ -74,14 +74,20 @@ struct hearth_backing_ops {
     size_t (*purge)(void *context);
     /** Optional. Give back to the kernel the pages of [base, base+length), part of a segment that is
      *  lent, whose content the borrower no longer needs. Returns the bytes given back. The range
-     *  stays usable; what it reads as is not known. */
+     *  stays usable; what it reads as is not known, unless `flags` say. */
     size_t (*discard)(void *context, void *base, size_t length);
     /** Optional. Fill the page figures (page_events, mapped, unmapped, purged); the calls and the
      *  acquired and released bytes are counted by the library. */
     void (*stats)(void *context, struct hearth_backing_stats *stats);
     /** Optional. Called once, after the last reference and the last segment are gone. */
     void (*destroy)(void *context);
+    /** HEARTH_BACKING_* joined. A table that ends before this member, by its size, has none. */
+    uint64_t flags;
 };
+
+/** What `discard` gave back, whole pages of 4 KiB as far as its answer says, reads as zero afterwards.
+ *  HEARTH_ZERO_LAZY needs it, and writes without it. */
+#define HEARTH_BACKING_DISCARD_ZEROES 1u
 
 /** Options of the built-in backings. */
 struct hearth_backing_options {
@@ -111,8 +117,8 @@ enum hearth_huge_pages {
  *
  * Thread: any. Ownership: the caller holds one reference to *backing; `ops` and `context` must stay
  * valid until ops->destroy was called. Arenas take references of their own.
- * Returns INVALID for a NULL, a wrong size, a missing acquire or release, or a granule that is no
- * power of two; NO_MEMORY.
+ * Returns INVALID for a NULL, a wrong size, a missing acquire or release, a granule that is no power of two,
+ * an unknown flag, or HEARTH_BACKING_DISCARD_ZEROES without discard; NO_MEMORY.
  */
 HEARTH_API HEARTH_NODISCARD enum hearth_status
 hearth_backing_create(const struct hearth_backing_ops *ops, void *context,

@@ -311,7 +311,7 @@ static OUT_OF_LINE enum hearth_status alloc_slow(struct hearth_exec *arena, size
         if (arena->with_spans && hearth__exec_spans_alloc(arena, size, out))
             return HEARTH_OK;
     }
-    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
+    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, HEARTH_ZERO_NONE,
                                       "hearth_exec_alloc", out);
 }
 

@@ -314,8 +314,8 @@ enum hearth_status hearth__exec_begin(struct hearth_exec *arena, const char *cal
 
 /* An allocation by the general path. */
 enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t size,
-                                              unsigned alignment_log, bool zero, const char *call,
-                                              struct hearth_buf **out);
+                                              unsigned alignment_log, uint32_t zero,
+                                              const char *call, struct hearth_buf **out);
 enum hearth_status hearth__exec_alloc_request(struct hearth_exec *arena,
                                               const struct hearth_request *request,
                                               const char *call, struct hearth_buf **buf);

@@ -6,8 +6,8 @@
 
 #include "core/debug.h"
 #include "core/request.h"
+#include "core/zero.h"
 
-#include <string.h>
 
 /* Inside the section: obtain with a drain before it, so that what other threads returned is reused. */
 static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
@@ -101,8 +101,8 @@ static enum hearth_status alloc_once(struct hearth_exec *arena, const struct hea
 }
 
 enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t size,
-                                              unsigned alignment_log, bool zero, const char *call,
-                                              struct hearth_buf **out)
+                                              unsigned alignment_log, uint32_t zero,
+                                              const char *call, struct hearth_buf **out)
 {
     if (arena == NULL || out == NULL)
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, NULL);
@@ -128,9 +128,8 @@ enum hearth_status hearth__exec_alloc_general(struct hearth_exec *arena, size_t 
         hearth__exec_room_undo(arena, want.bytes);
         return status == HEARTH_NO_MEMORY ? hearth__exec_refused(arena, &want, false) : status;
     }
-    hearth__debug_taken(hearth__debug_flags(arena->debug), buf, size, zero);
-    if (zero && !known_zero)
-        memset(hearth__load_relaxed(&buf->data), 0, size);
+    hearth__debug_taken(hearth__debug_flags(arena->debug), buf, size, zero != HEARTH_ZERO_NONE);
+    hearth__zero(arena->backing, hearth__load_relaxed(&buf->data), size, zero, known_zero);
     *out = buf;
     return HEARTH_OK;
 }
@@ -142,7 +141,7 @@ enum hearth_status hearth__exec_alloc_request(struct hearth_exec *arena,
     unsigned alignment_log;
     if (!hearth__request_alignment(request, &alignment_log))
         return hearth__exec_misuse(arena, HEARTH_INVALID, call, request);
-    return hearth__exec_alloc_general(arena, request->size, alignment_log, request->zero != 0, call,
+    return hearth__exec_alloc_general(arena, request->size, alignment_log, request->zero, call,
                                       buf);
 }
 

@@ -40,7 +40,7 @@ HEARTH__HOT enum hearth_status hearth__exec_alloc_other(struct hearth_exec *aren
         }
         hearth__exec_leave(arena);
     }
-    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, false,
+    return hearth__exec_alloc_general(arena, size, HEARTH__ALIGNMENT_LOG_MIN, HEARTH_ZERO_NONE,
                                       "hearth_exec_alloc", out);
 }
 

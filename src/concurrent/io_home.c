@@ -7,6 +7,7 @@
 #include "core/conf.h"
 #include "core/misuse.h"
 #include "core/request.h"
+#include "core/zero.h"
 
 #include <string.h>
 
@@ -141,8 +142,8 @@ enum hearth_status hearth__io_alloc_paid(struct hearth_io *arena,
         return status;
     *generation = hearth__word_generation(hearth__load_relaxed(&buf->state));
     hearth__debug_taken(hearth__debug_flags(arena->debug), buf, request->size, request->zero != 0);
-    if (request->zero != 0 && !order.known_zero)
-        memset(hearth__load_relaxed(&buf->data), 0, request->size);
+    hearth__zero(arena->backing, hearth__load_relaxed(&buf->data), request->size, request->zero,
+                 order.known_zero);
     *out = buf;
     return HEARTH_OK;
 }

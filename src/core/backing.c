@@ -8,6 +8,7 @@
 
 #include <hearth/allocator.h>
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +23,20 @@ static bool power_of_two(size_t value)
 enum hearth_status hearth_backing_create(const struct hearth_backing_ops *ops, void *context,
                                          struct hearth_backing **backing)
 {
-    if (ops == NULL || backing == NULL || ops->size != sizeof *ops || ops->acquire == NULL ||
-        ops->release == NULL || (ops->granule != 0 && !power_of_two(ops->granule)))
+    struct hearth_backing_ops known = {0};
+    if (ops == NULL || backing == NULL ||
+        (ops->size != sizeof *ops && ops->size != offsetof(struct hearth_backing_ops, flags)))
+        return HEARTH_INVALID;
+    memcpy(&known, ops, ops->size);
+    if (known.acquire == NULL || known.release == NULL ||
+        (known.granule != 0 && !power_of_two(known.granule)) ||
+        (known.flags & ~(uint64_t)HEARTH_BACKING_DISCARD_ZEROES) != 0 ||
+        (known.flags != 0 && known.discard == NULL))
         return HEARTH_INVALID;
     struct hearth_backing *made = calloc(1, sizeof *made);
     if (made == NULL)
         return HEARTH_NO_MEMORY;
-    made->ops = *ops;
+    made->ops = known;
     if (made->ops.granule < HEARTH_ALIGNMENT)
         made->ops.granule = HEARTH_ALIGNMENT;
     if (made->ops.name == NULL)

@@ -73,6 +73,7 @@ enum hearth_status hearth_backing_create_failing(struct hearth_backing *inner,
         .discard = failing_discard,
         .stats = failing_stats,
         .destroy = failing_destroy,
+        .flags = inner->ops.flags,
     };
     enum hearth_status status = hearth_backing_create(&ops, self, backing);
     if (status != HEARTH_OK) {

@@ -319,6 +319,7 @@ enum hearth_status hearth_backing_create_jemalloc(const struct hearth_backing_op
         .discard = jemalloc_discard,
         .stats = jemalloc_stats,
         .destroy = jemalloc_destroy,
+        .flags = HEARTH_BACKING_DISCARD_ZEROES,
     };
     enum hearth_status status = hearth_backing_create(&ops, self, backing);
     if (status != HEARTH_OK)

@@ -108,6 +108,7 @@ enum hearth_status hearth_backing_create_mmap(const struct hearth_backing_option
         .discard = mmap_discard,
         .stats = mmap_stats,
         .destroy = free,
+        .flags = HEARTH_BACKING_DISCARD_ZEROES,
     };
     enum hearth_status status = hearth_backing_create(&ops, self, backing);
     if (status != HEARTH_OK)

@@ -12,6 +12,7 @@
 #include "core/request.h"
 #include "core/size_class.h"
 #include "core/slots.h"
+#include "core/zero.h"
 
 #include <hearth/allocator.h>
 
@@ -97,8 +98,8 @@ static enum hearth_status simple_alloc(struct hearth_allocator *self,
         hearth__slots_put(&simple->slots, slot);
         return status;
     }
-    if (request->zero && (slot->flags & HEARTH__BUF_ZERO) == 0)
-        memset(hearth__load_relaxed(&slot->data), 0, request->size);
+    hearth__zero(simple->backing, hearth__load_relaxed(&slot->data), request->size, request->zero,
+                 (slot->flags & HEARTH__BUF_ZERO) != 0);
     uint64_t generation = hearth__word_generation(hearth__load_relaxed(&slot->state));
     hearth__store_relaxed(&slot->state, hearth__word(generation, HEARTH__LIVE));
     simple->live_count++;

@@ -4,6 +4,7 @@
 #include "core/backing.h"
 #include "support.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,25 @@ Test(backing_custom, impossible_tables, .init = start)
     ops = lender.ops;
     ops.release = NULL;
     assert_status(hearth_backing_create(&ops, NULL, &made), HEARTH_INVALID);
+    ops = lender.ops;
+    ops.flags = 2;
+    assert_status(hearth_backing_create(&ops, NULL, &made), HEARTH_INVALID);
+    ops.flags = HEARTH_BACKING_DISCARD_ZEROES;
+    ops.discard = NULL;
+    assert_status(hearth_backing_create(&ops, NULL, &made), HEARTH_INVALID);
     cr_assert_null(made);
+}
+
+/* The table of a program that was compiled when it ended before `flags`. */
+Test(backing_custom, shorter_table, .init = start)
+{
+    struct hearth_backing *made = NULL;
+    struct hearth_backing_ops ops = lender.ops;
+    ops.size = offsetof(struct hearth_backing_ops, flags);
+    ops.flags = ~UINT64_C(0); /* somebody else's memory */
+    assert_status(hearth_backing_create(&ops, &lender, &made), HEARTH_OK);
+    assert_size(made->ops.flags, 0);
+    hearth_backing_unref(made);
 }
 
 TheoryDataPoints(backing_custom, granules) = {
