@@ -150,6 +150,8 @@ class Lease:
                  traceback: Optional[TracebackType]) -> None:
         """Releases the lease."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __array__(self, dtype: Any = None, *, copy: Optional[bool] = None) -> Any:
+        """For NumPy, which passes over a refused buffer in silence: this one says what is wrong."""
     def __dlpack__(self, *, stream: Optional[int] = None, max_version: Optional[Tuple[int, int]] = None,
                    dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None) -> object:
         """A DLPack capsule; versioned when max_version is (1, 0) or later. It holds a share of the lease, also when

@@ -50,6 +50,7 @@ struct hearthpy_state {
     PyTypeObject *service;
     PyTypeObject *execution_stats, *io_stats, *service_stats, *trim_report; /* struct sequences */
     PyTypeObject *node, *c_kernel, *plan, *runtime, *run_stats;
+    PyObject *asarray; /* numpy.asarray; None: there is no NumPy; NULL: nobody asked yet */
 };
 
 /* The state of the module that a type of ours belongs to. */
@@ -63,6 +64,9 @@ static inline struct hearthpy_state *hearthpy_state_of(PyObject *self)
 /* Raise what a status stands for: "what: text of the status". Returns NULL. */
 PyObject *hearthpy_raise(const struct hearthpy_state *state, enum hearth_status status,
                          const char *what);
+/* The same class and status with a text of the caller's, which names the remedy. Returns NULL. */
+PyObject *hearthpy_fail(const struct hearthpy_state *state, enum hearth_status status,
+                        const char *format, ...);
 int hearthpy_errors_add(PyObject *module, struct hearthpy_state *state);
 
 /* arguments.c */
@@ -93,6 +97,8 @@ const struct hearthpy_dtype *hearthpy_dtype_of_format(const char *format);
 /* From a name, a NumPy dtype or scalar type (its name attribute). NULL with an exception set. */
 const struct hearthpy_dtype *hearthpy_dtype_parse(PyObject *value);
 
+/* layout.c */
+
 /* How a lease's bytes are seen. */
 struct hearthpy_layout {
     const struct hearthpy_dtype *dtype;
@@ -112,8 +118,12 @@ int hearthpy_layout_of_tensor(const struct hearth_tensor *tensor, struct hearthp
 size_t hearthpy_layout_bytes(const struct hearthpy_layout *layout);
 /* Whether the elements lie in C order without gaps. */
 bool hearthpy_layout_is_contiguous(const struct hearthpy_layout *layout);
+/* The same for Fortran's order. */
+bool hearthpy_layout_is_fortran(const struct hearthpy_layout *layout);
+/* The elements from `from`, the first one's place, to `to` in C order. */
+void hearthpy_layout_copy(const struct hearthpy_layout *layout, const void *from, void *to);
 
-/* lease.c, lease_buffer.c */
+/* lease.c, lease_origin.c, lease_view.c, lease_buffer.c */
 
 /* A Lease object. `lease` is taken over in every case: released when the object cannot be made. */
 PyObject *hearthpy_lease_new(const struct hearthpy_state *state, struct hearth_lease lease,
@@ -132,6 +142,10 @@ PyObject *hearthpy_array_of_lease(const struct hearthpy_state *state, PyObject *
 bool hearthpy_lease_get(PyObject *object, struct hearth_lease *lease,
                         struct hearthpy_layout *layout);
 PyTypeObject *hearthpy_lease_type(PyObject *module);
+
+/* A number for an arena, for people: the same in Lease.arena and in the arena's repr. An arena that is new (at an
+ * address that may have been another one's) gets another one with `fresh`. 0 when memory ran out. */
+unsigned long hearthpy_arena_number(const struct hearth_allocator *arena, bool fresh);
 
 /* lease_dlpack.c, dlpack_import.c */
 PyObject *hearthpy_lease_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Element types in everybody's terms: hearth's own, NumPy's names, struct's codes, DLPack's codes.
+ *
+ * NumPy is asked only for what is not in the table (a code such as "<f4", a class of its own making), so a name costs
+ * no import and works without NumPy.
+ */
+#include "core.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* Codes of DLPack's element types. */
+enum dl_code {
+    DL_INT = 0,
+    DL_UINT = 1,
+    DL_FLOAT = 2,
+    DL_BFLOAT = 4,
+    DL_COMPLEX = 5,
+    DL_BOOL = 6,
+    DL_FLOAT8_E4M3FN = 10,
+    DL_FLOAT8_E4M3FNUZ = 11,
+    DL_FLOAT8_E5M2 = 12,
+    DL_FLOAT8_E5M2FNUZ = 13,
+    DL_FLOAT8_E8M0FNU = 14,
+};
+
+/* The code that NumPy means when it says int64; the other one of the same size is another scalar type there. */
+#if LONG_MAX == INT64_MAX
+#define INT64_FORMAT "l"
+#define UINT64_FORMAT "L"
+#else
+#define INT64_FORMAT "q"
+#define UINT64_FORMAT "Q"
+#endif
+
+static const struct hearthpy_dtype dtypes[] = {
+    {HEARTH_DTYPE_UINT8, "uint8", "B", DL_UINT, 8, 1},
+    {HEARTH_DTYPE_FLOAT, "float32", "f", DL_FLOAT, 32, 4},
+    {HEARTH_DTYPE_DOUBLE, "float64", "d", DL_FLOAT, 64, 8},
+    {HEARTH_DTYPE_INT8, "int8", "b", DL_INT, 8, 1},
+    {HEARTH_DTYPE_UINT16, "uint16", "H", DL_UINT, 16, 2},
+    {HEARTH_DTYPE_INT16, "int16", "h", DL_INT, 16, 2},
+    {HEARTH_DTYPE_INT32, "int32", "i", DL_INT, 32, 4},
+    {HEARTH_DTYPE_INT64, "int64", INT64_FORMAT, DL_INT, 64, 8},
+    {HEARTH_DTYPE_UINT32, "uint32", "I", DL_UINT, 32, 4},
+    {HEARTH_DTYPE_UINT64, "uint64", UINT64_FORMAT, DL_UINT, 64, 8},
+    {HEARTH_DTYPE_BOOL, "bool", "?", DL_BOOL, 8, 1},
+    {HEARTH_DTYPE_FLOAT16, "float16", "e", DL_FLOAT, 16, 2},
+    {HEARTH_DTYPE_COMPLEX64, "complex64", "Zf", DL_COMPLEX, 64, 8},
+    {HEARTH_DTYPE_COMPLEX128, "complex128", "Zd", DL_COMPLEX, 128, 16},
+    {HEARTH_DTYPE_BFLOAT16, "bfloat16", NULL, DL_BFLOAT, 16, 2},
+    {HEARTH_DTYPE_FLOAT8E4M3FN, "float8_e4m3fn", NULL, DL_FLOAT8_E4M3FN, 8, 1},
+    {HEARTH_DTYPE_FLOAT8E4M3FNUZ, "float8_e4m3fnuz", NULL, DL_FLOAT8_E4M3FNUZ, 8, 1},
+    {HEARTH_DTYPE_FLOAT8E5M2, "float8_e5m2", NULL, DL_FLOAT8_E5M2, 8, 1},
+    {HEARTH_DTYPE_FLOAT8E5M2FNUZ, "float8_e5m2fnuz", NULL, DL_FLOAT8_E5M2FNUZ, 8, 1},
+    {HEARTH_DTYPE_FLOAT8E8M0, "float8_e8m0fnu", NULL, DL_FLOAT8_E8M0FNU, 8, 1},
+};
+
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* Other names in use: NumPy's for the types of C and of Python, and this library's own. "float" is what NumPy says it
+ * is, 64 bits. */
+static const struct alias {
+    const char *name;
+    enum hearth_dtype dtype;
+} aliases[] = {
+    {"bool_", HEARTH_DTYPE_BOOL},
+    {"float", HEARTH_DTYPE_DOUBLE},
+    {"double", HEARTH_DTYPE_DOUBLE},
+    {"single", HEARTH_DTYPE_FLOAT},
+    {"half", HEARTH_DTYPE_FLOAT16},
+    {"int", HEARTH_DTYPE_INT64},
+    {"complex", HEARTH_DTYPE_COMPLEX128},
+    {"float8e4m3fn", HEARTH_DTYPE_FLOAT8E4M3FN},
+    {"float8e4m3fnuz", HEARTH_DTYPE_FLOAT8E4M3FNUZ},
+    {"float8e5m2", HEARTH_DTYPE_FLOAT8E5M2},
+    {"float8e5m2fnuz", HEARTH_DTYPE_FLOAT8E5M2FNUZ},
+    {"float8e8m0", HEARTH_DTYPE_FLOAT8E8M0},
+    {"float8_e8m0", HEARTH_DTYPE_FLOAT8E8M0},
+};
+
+const struct hearthpy_dtype *hearthpy_dtype_of(enum hearth_dtype dtype)
+{
+    for (size_t i = 0; i < DTYPES; i++)
+        if (dtypes[i].dtype == dtype)
+            return &dtypes[i];
+    return NULL;
+}
+
+const struct hearthpy_dtype *hearthpy_dtype_of_dlpack(uint8_t code, uint8_t bits)
+{
+    for (size_t i = 0; i < DTYPES; i++)
+        if (dtypes[i].dl_code == code && dtypes[i].dl_bits == bits)
+            return &dtypes[i];
+    return NULL;
+}
+
+/* Of the integers the size decides: C has more names for them than there are types. */
+static const struct hearthpy_dtype *integer_of_size(bool is_signed, size_t size)
+{
+    return hearthpy_dtype_of_dlpack(is_signed ? DL_INT : DL_UINT, (uint8_t)(size * CHAR_BIT));
+}
+
+const struct hearthpy_dtype *hearthpy_dtype_of_format(const char *format)
+{
+    static const char integers[] = "bBhHiIlLqQnN";
+    static const uint8_t native[] = {1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 8, 8};
+    const union {
+        uint16_t word;
+        uint8_t first;
+    } order = {1};
+    if (format == NULL)
+        return hearthpy_dtype_of(HEARTH_DTYPE_UINT8);
+    char prefix = strchr("@=<>!", *format) != NULL && *format != '\0' ? *format++ : '@';
+    bool little = order.first == 1;
+    bool swapped = little ? prefix == '>' || prefix == '!' : prefix == '<';
+    const struct hearthpy_dtype *found = NULL;
+    if (format[0] != '\0' && format[1] == '\0') {
+        const char *at = strchr(integers, format[0]);
+        if (at != NULL) {
+            size_t size = native[at - integers];
+            if (prefix != '@' && (format[0] == 'l' || format[0] == 'L'))
+                size = 4; /* "standard" sizes */
+            found = integer_of_size((at - integers) % 2 == 0, size);
+        } else if (format[0] == 'c') {
+            found = hearthpy_dtype_of(HEARTH_DTYPE_UINT8);
+        }
+    }
+    for (size_t i = 0; i < DTYPES && found == NULL; i++)
+        if (dtypes[i].format != NULL && strcmp(dtypes[i].format, format) == 0)
+            found = &dtypes[i];
+    return found != NULL && swapped && found->itemsize > 1 ? NULL : found;
+}
+
+static const struct hearthpy_dtype *of_name(const char *name)
+{
+    for (size_t i = 0; i < DTYPES; i++)
+        if (strcmp(dtypes[i].name, name) == 0)
+            return &dtypes[i];
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcmp(aliases[i].name, name) == 0)
+            return hearthpy_dtype_of(aliases[i].dtype);
+    return NULL;
+}
+
+/* NULL without an exception when it is no string, or not in the table. */
+static const struct hearthpy_dtype *of_string(PyObject *name)
+{
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    if (text == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    return of_name(text);
+}
+
+static const struct hearthpy_dtype *unknown(PyObject *value)
+{
+    PyErr_Format(PyExc_TypeError,
+                 "dtype %R is none that a lease can have: use a name such as \"float32\", "
+                 "\"uint8\", \"bool\", \"complex64\" or \"bfloat16\", or \"uint8\" for raw bytes",
+                 value);
+    return NULL;
+}
+
+/* An attribute, or NULL without an exception where there is none. */
+static PyObject *attribute_of(PyObject *value, const char *name)
+{
+    PyObject *found = PyObject_GetAttrString(value, name);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return found;
+}
+
+/* From what looks like numpy.dtype. NULL without an exception if it does not. */
+static const struct hearthpy_dtype *of_descriptor(PyObject *value)
+{
+    PyObject *name = attribute_of(value, "name");
+    const struct hearthpy_dtype *found = name == NULL ? NULL : of_string(name);
+    Py_XDECREF(name);
+    if (found == NULL || found->itemsize == 1)
+        return found;
+    PyObject *native = attribute_of(value, "isnative");
+    if (native == Py_False) {
+        PyErr_Format(PyExc_TypeError,
+                     "dtype %R is of the other byte order: convert with .newbyteorder(\"=\")",
+                     value);
+        found = NULL;
+    }
+    Py_XDECREF(native);
+    return PyErr_Occurred() == NULL ? found : NULL;
+}
+
+/* Classes: Python's own numbers, and scalar types that bear the type's name. */
+static const struct hearthpy_dtype *of_class(PyObject *value)
+{
+    if (value == (PyObject *)&PyFloat_Type)
+        return hearthpy_dtype_of(HEARTH_DTYPE_DOUBLE);
+    if (value == (PyObject *)&PyLong_Type)
+        return hearthpy_dtype_of(HEARTH_DTYPE_INT64);
+    PyObject *name = PyType_GetName((PyTypeObject *)value);
+    const struct hearthpy_dtype *found = name == NULL ? NULL : of_string(name);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return found;
+}
+
+/* Whatever NumPy makes of it, where NumPy is. */
+static const struct hearthpy_dtype *of_numpy(PyObject *value)
+{
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    if (numpy == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_ImportError))
+            return NULL;
+        PyErr_Clear();
+        return unknown(value);
+    }
+    PyObject *descriptor = PyObject_CallMethod(numpy, "dtype", "O", value);
+    Py_DECREF(numpy);
+    if (descriptor == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError))
+            return NULL;
+        PyErr_Clear();
+        return unknown(value);
+    }
+    const struct hearthpy_dtype *found = of_descriptor(descriptor);
+    Py_DECREF(descriptor);
+    return found != NULL || PyErr_Occurred() != NULL ? found : unknown(value);
+}
+
+const struct hearthpy_dtype *hearthpy_dtype_parse(PyObject *value)
+{
+    const struct hearthpy_dtype *found = NULL;
+    if (value == NULL || value == Py_None)
+        return hearthpy_dtype_of(HEARTH_DTYPE_UINT8);
+    if (PyUnicode_Check(value))
+        found = of_string(value);
+    else if (PyType_Check(value))
+        found = of_class(value);
+    else
+        found = of_descriptor(value);
+    return found != NULL || PyErr_Occurred() != NULL ? found : of_numpy(value);
+}
