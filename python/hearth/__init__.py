@@ -35,3 +35,13 @@ from ._core import (  # noqa: F401
     backing,
     backings,
 )
+from .numpy_memory import (  # noqa: F401
+    NumpyAllocator,
+    NumpyStats,
+    NumpyThread,
+    default_service,
+    install_numpy,
+    numpy_allocator,
+    numpy_handler,
+    uninstall_numpy,
+)
