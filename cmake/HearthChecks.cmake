@@ -15,7 +15,8 @@ hearth_add_check(header_check "${scripts}/check-headers" "${PROJECT_SOURCE_DIR}/
 hearth_add_check(layering "${scripts}/check-layering" "${PROJECT_SOURCE_DIR}")
 hearth_add_check(edges "${scripts}/check-edges" "${PROJECT_SOURCE_DIR}")
 hearth_add_check(format "${scripts}/check-format" "${PROJECT_SOURCE_DIR}")
-set_tests_properties(header_check layering edges format PROPERTIES LABELS "check;source")
+hearth_add_check(python_source "${scripts}/check-python" "${PROJECT_SOURCE_DIR}")
+set_tests_properties(header_check layering edges format python_source PROPERTIES LABELS "check;source")
 
 # What is shipped, so neither sanitized nor instrumented.
 if(HEARTH_SANITIZER STREQUAL "" AND NOT HEARTH_COVERAGE)

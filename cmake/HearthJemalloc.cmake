@@ -10,6 +10,21 @@ if(HEARTH_JEMALLOC STREQUAL "system")
     endif()
 endif()
 
+# hearth_embed_jemalloc(<target> <archive> <object>): a target that makes the object out of a PIC archive.
+function(hearth_embed_jemalloc target archive object)
+    set(embed "${PROJECT_SOURCE_DIR}/cmake/embed-jemalloc.sh")
+    set(conf_source "${PROJECT_SOURCE_DIR}/cmake/jemalloc-conf.c")
+    add_custom_command(
+        OUTPUT "${object}"
+        COMMAND ${CMAKE_COMMAND} -E env
+            "CC=${CMAKE_C_COMPILER}" "AR=${CMAKE_AR}" "LD=${CMAKE_LINKER}" "NM=${CMAKE_NM}" "OBJCOPY=${CMAKE_OBJCOPY}"
+            sh "${embed}" "${archive}" "${conf_source}" "${object}"
+        DEPENDS "${embed}" "${conf_source}" "${archive}"
+        COMMENT "Embedding a private jemalloc"
+        VERBATIM)
+    add_custom_target(${target} DEPENDS "${object}")
+endfunction()
+
 if(HEARTH_JEMALLOC STREQUAL "private")
     find_library(HEARTH_JEMALLOC_PIC NAMES libjemalloc_pic.a)
     if(NOT HEARTH_JEMALLOC_PIC)
@@ -17,15 +32,5 @@ if(HEARTH_JEMALLOC STREQUAL "private")
             "libjemalloc_pic.a not found: install libjemalloc-dev or set HEARTH_JEMALLOC=system or off")
     endif()
     set(HEARTH_JEMALLOC_OBJECT "${PROJECT_BINARY_DIR}/hearth_jemalloc.o")
-    set(embed "${PROJECT_SOURCE_DIR}/cmake/embed-jemalloc.sh")
-    set(conf_source "${PROJECT_SOURCE_DIR}/cmake/jemalloc-conf.c")
-    add_custom_command(
-        OUTPUT "${HEARTH_JEMALLOC_OBJECT}"
-        COMMAND ${CMAKE_COMMAND} -E env
-            "CC=${CMAKE_C_COMPILER}" "AR=${CMAKE_AR}" "LD=${CMAKE_LINKER}" "NM=${CMAKE_NM}" "OBJCOPY=${CMAKE_OBJCOPY}"
-            sh "${embed}" "${HEARTH_JEMALLOC_PIC}" "${conf_source}" "${HEARTH_JEMALLOC_OBJECT}"
-        DEPENDS "${embed}" "${conf_source}" "${HEARTH_JEMALLOC_PIC}"
-        COMMENT "Embedding a private jemalloc"
-        VERBATIM)
-    add_custom_target(hearth_jemalloc_object DEPENDS "${HEARTH_JEMALLOC_OBJECT}")
+    hearth_embed_jemalloc(hearth_jemalloc_object "${HEARTH_JEMALLOC_PIC}" "${HEARTH_JEMALLOC_OBJECT}")
 endif()

@@ -127,8 +127,12 @@ function(hearth_package_runtime target objects library)
     hearth_set_coverage(${target})
 endfunction()
 
+# With another version script than libhearth's, if one is named.
 function(hearth_set_shared_options target)
     set(map "${PROJECT_SOURCE_DIR}/cmake/libhearth.map")
+    if(ARGC GREATER 1)
+        set(map "${ARGV1}")
+    endif()
     set_target_properties(${target} PROPERTIES
         VERSION ${PROJECT_VERSION}
         SOVERSION ${PROJECT_VERSION_MAJOR}

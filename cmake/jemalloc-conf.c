@@ -10,6 +10,12 @@
 #include <string.h>
 #include <sys/types.h>
 
+extern const char *hearth__je_malloc_conf;
+
+/* One automatic arena, as nobody calls malloc in this copy; the rest is set per arena. */
+const char *hearth__je_malloc_conf =
+    "narenas:1,tcache:false,background_thread:false,retain:true,metadata_thp:disabled";
+
 char *hearth__conf_secure_getenv(const char *name);
 ssize_t hearth__conf_readlink(const char *path, char *text, size_t size);
 

@@ -1,17 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extension module of hearth. Import these names from `hearth`.
 
 Bytes and counts are plain integers. None stands for "the default" in arguments of constructors and for
 "without a bound" in limits.
 """
 
-import sys
 from types import TracebackType
-from typing import Any, Callable, Iterable, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Type, Union, final
-
-if sys.version_info >= (3, 12):
-    from collections.abc import Buffer
-else:
-    from typing_extensions import Buffer
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Literal,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Type,
+    Union,
+    final,
+)
 
 _Shape = Union[int, Sequence[int]]
 _DType = Any  # a name such as "float32", a NumPy dtype, or a type that NumPy understands

@@ -41,17 +41,12 @@ enum hearth_status hearth_backing_create_jemalloc(const struct hearth_backing_op
 
 #if defined(HEARTH_JEMALLOC_PRIVATE)
 /* The private copy's entry points, renamed at build time so that linking hearth never replaces or
- * meets the host's malloc (cmake/HearthJemalloc.cmake). */
+ * meets the host's malloc (cmake/HearthJemalloc.cmake); its settings are in cmake/jemalloc-conf.c. */
 void *hearth__je_mallocx(size_t size, int flags);
 void hearth__je_dallocx(void *at, int flags);
 size_t hearth__je_sallocx(const void *at, int flags);
 size_t hearth__je_nallocx(size_t size, int flags);
 int hearth__je_mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes);
-extern const char *hearth__je_malloc_conf;
-
-/* One automatic arena, as nobody calls malloc in this copy; the rest is set per arena. */
-const char *hearth__je_malloc_conf =
-    "narenas:1,tcache:false,background_thread:false,retain:true,metadata_thp:disabled";
 
 #define JE(name) hearth__je_##name
 #else

@@ -1,0 +1,33 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py [NEEDED_MODULE...] -- MODULE [ARGUMENT...]
+
+As python -m MODULE ARGUMENT..., for ctest: where a needed module is not installed it says so and exits with 77,
+which ctest shows as skipped.
+"""
+
+import importlib.util
+import os
+import runpy
+import sys
+
+SKIPPED = 77
+
+
+def main() -> None:
+    if "--" not in sys.argv[1:-1]:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    at = sys.argv.index("--")
+    needed, command = sys.argv[1:at], sys.argv[at + 1:]
+    missing = ["python3-" + name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: {sys.executable} lacks {' and '.join(missing)} (scripts/setup --checks installs all)")
+        sys.exit(SKIPPED)
+    # What the folder of this file holds is not for import by its name.
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    sys.argv = command
+    runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+
+
+main()
