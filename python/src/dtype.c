@@ -173,12 +173,38 @@ static PyObject *attribute_of(PyObject *value, const char *name)
     return found;
 }
 
-/* From what looks like numpy.dtype. NULL without an exception if it does not. */
-static const struct hearthpy_dtype *of_descriptor(PyObject *value)
+/* Scalar types that bear the type's name. */
+static const struct hearthpy_dtype *of_class_name(PyObject *class)
 {
-    PyObject *name = attribute_of(value, "name");
+    PyObject *name = PyType_GetName((PyTypeObject *)class);
     const struct hearthpy_dtype *found = name == NULL ? NULL : of_string(name);
     Py_XDECREF(name);
+    PyErr_Clear();
+    return found;
+}
+
+static const struct hearthpy_dtype *of_class(PyObject *class)
+{
+    if (class == (PyObject *)&PyFloat_Type)
+        return hearthpy_dtype_of(HEARTH_DTYPE_DOUBLE);
+    if (class == (PyObject *)&PyLong_Type)
+        return hearthpy_dtype_of(HEARTH_DTYPE_INT64);
+    return of_class_name(class);
+}
+
+/* From what looks like numpy.dtype: by its scalar type, which costs little there, else by its name, which NumPy puts
+ * together in Python each time. NULL without an exception if it does not. */
+static const struct hearthpy_dtype *of_descriptor(PyObject *value)
+{
+    PyObject *class = attribute_of(value, "type");
+    const struct hearthpy_dtype *found =
+        class != NULL && PyType_Check(class) ? of_class_name(class) : NULL;
+    Py_XDECREF(class);
+    if (found == NULL && PyErr_Occurred() == NULL) {
+        PyObject *name = attribute_of(value, "name");
+        found = name == NULL ? NULL : of_string(name);
+        Py_XDECREF(name);
+    }
     if (found == NULL || found->itemsize == 1)
         return found;
     PyObject *native = attribute_of(value, "isnative");
@@ -190,20 +216,6 @@ static const struct hearthpy_dtype *of_descriptor(PyObject *value)
     }
     Py_XDECREF(native);
     return PyErr_Occurred() == NULL ? found : NULL;
-}
-
-/* Classes: Python's own numbers, and scalar types that bear the type's name. */
-static const struct hearthpy_dtype *of_class(PyObject *value)
-{
-    if (value == (PyObject *)&PyFloat_Type)
-        return hearthpy_dtype_of(HEARTH_DTYPE_DOUBLE);
-    if (value == (PyObject *)&PyLong_Type)
-        return hearthpy_dtype_of(HEARTH_DTYPE_INT64);
-    PyObject *name = PyType_GetName((PyTypeObject *)value);
-    const struct hearthpy_dtype *found = name == NULL ? NULL : of_string(name);
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return found;
 }
 
 /* Whatever NumPy makes of it, where NumPy is. */
