@@ -20,6 +20,7 @@
 #include <hearth/stats.h>
 #include <hearth/status.h>
 #include <hearth/tensor.h>
+#include <hearth/trim.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -167,7 +168,11 @@ PyObject *hearthpy_execution_of_service(const struct hearthpy_state *state,
 struct hearth_io *hearthpy_io_get(const struct hearthpy_state *state, PyObject *object);
 struct hearth_exec *hearthpy_execution_get(const struct hearthpy_state *state, PyObject *object);
 struct hearth_service *hearthpy_service_get(const struct hearthpy_state *state, PyObject *object);
-/* By name, None: the default; a reference. NULL with an exception set; *none: the default was meant. */
+/* As hearthpy_execution_get, and the arena stays usable after the GIL is given up, until it is unpinned: close() takes
+ * effect then. Both with the GIL; whoever pins keeps the object. */
+struct hearth_exec *hearthpy_execution_pin(const struct hearthpy_state *state, PyObject *object);
+void hearthpy_execution_unpin(PyObject *object);
+/* By name; a reference, or NULL where both are None: the default. -1 with an exception set. */
 int hearthpy_backing(const struct hearthpy_state *state, PyObject *name, PyObject *huge_pages,
                      struct hearth_backing **backing);
 
@@ -177,6 +182,12 @@ PyTypeObject *hearthpy_service_type(PyObject *module);
 int hearthpy_stats_add(PyObject *module, struct hearthpy_state *state);
 PyObject *hearthpy_execution_stats(const struct hearthpy_state *state, struct hearth_exec *arena);
 PyObject *hearthpy_io_stats(const struct hearthpy_state *state, struct hearth_io *io);
+PyObject *hearthpy_service_stats(const struct hearthpy_state *state,
+                                 const struct hearth_service *service);
+PyObject *hearthpy_trim_report(const struct hearthpy_state *state,
+                               const struct hearth_trim_report *report);
+/* A named tuple's type, with _fields and _asdict(), added to the module under its name. */
+PyTypeObject *hearthpy_tuple_type(PyObject *module, PyStructSequence_Desc *description);
 
 /* plan.c, node.c, runtime.c: kernels, plans and runs. Adds its types to the module and the state. */
 int hearthpy_runtime_add(PyObject *module, struct hearthpy_state *state);
