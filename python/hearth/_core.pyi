@@ -57,21 +57,76 @@ def backings() -> Tuple[str, ...]:
     """The backings that this build has."""
 
 class ExecutionArenaStats(NamedTuple):
-    """One consistent reading of an execution arena; the fields are those of hearth_exec_stats in stats.h."""
+    """One consistent reading of an execution arena; the fields are those of hearth_exec_stats in stats.h. A bound that
+    nobody set is None."""
 
     consistent: bool
     live_count: int
     live_bytes: int
-    # and so on: one field for each line of HEARTH_EXEC_STATS_MAP
+    live_capacity: int
+    peak_bytes: int
+    retained_count: int
+    retained_bytes: int
+    pending_count: int
+    pending_bytes: int
+    footprint: int
+    retention_cap: Optional[int]
+    slots: int
+    allocs: int
+    frees: int
+    remote_frees: int
+    hits: int
+    misses: int
+    backing_acquires: int
+    backing_releases: int
+    evictions: int
+    bypasses: int
+    trims: int
+    misuses: int
+    purged_bytes: int
+    rearrangements: int
+    runs: int
+    planned_runs: int
+    plan_hits: int
+    plan_misses: int
+    plan_blocked: int
+    plans_made: int
+    plans: int
+    slab_bytes: int
+    plan_bytes: int
+    plan_bound: int
+    cold_bytes: int
 
 class IOArenaStats(NamedTuple):
-    """One consistent reading of an I/O arena; the fields are those of hearth_io_stats in stats.h."""
+    """One consistent reading of an I/O arena; the fields are those of hearth_io_stats in stats.h. A bound that nobody
+    set is None."""
 
     consistent: bool
     live_count: int
     owned_count: int
     leased_count: int
-    # and so on: one field for each line of HEARTH_IO_STATS_MAP
+    live_bytes: int
+    leased_bytes: int
+    live_capacity: int
+    peak_bytes: int
+    retained_count: int
+    retained_bytes: int
+    pending_count: int
+    pending_bytes: int
+    footprint: int
+    retention_cap: Optional[int]
+    slots: int
+    misses: int
+    backing_acquires: int
+    backing_releases: int
+    exports: int
+    refills: int
+    flushes: int
+    evictions: int
+    bypasses: int
+    trims: int
+    lost_bytes: int
+    misuses: int
 
 class ServiceStats(NamedTuple):
     thread_count: int
@@ -80,7 +135,7 @@ class ServiceStats(NamedTuple):
     live_capacity: int
     retained_bytes: int
     stranded_bytes: int
-    ceiling: int
+    ceiling: Optional[int]
     footprint: int
     execution_footprint: int
     io_footprint: int
@@ -91,12 +146,17 @@ class TrimReport(NamedTuple):
     released_bytes: int
     released_exec_bytes: int
     released_io_bytes: int
+    purged_bytes: int
     kept_live: int
     kept_leased: int
     kept_pending: int
     kept_busy: int
     kept_unreached: int
     kept_lost: int
+    kept_by_backing: int
+    visited_caches: int
+    busy_caches: int
+    elapsed_ns: int
     more: bool
 
 @final
@@ -171,9 +231,12 @@ class Lease:
 class ExecutionArena:
     """An arena of one thread, for buffers that die inside a run.
 
-    The thread that makes it owns it. Another thread gets NotOwnerError from everything but reading figures, and
-    may drop what it got from here. Each lease of it keeps its buffer; when the last share is gone the buffer is
-    free for the owner's next request of that size, with its pages warm.
+    The thread that makes it owns it. Another thread gets NotOwnerError from everything but reading figures and
+    close(), and may drop what it got from here. Each lease of it keeps its buffer; when the last share is gone the
+    buffer is free for the owner's next request of that size, with its pages warm.
+
+    One from Service.execution stands for the arena that the service has for the thread that asked: every use on
+    another thread is a NotOwnerError, figures included. Those of the same thread are equal.
     """
 
     def __init__(self, capacity: Optional[int] = None, *, retention_limit: Optional[int] = None,
@@ -217,7 +280,9 @@ class ExecutionArena:
     def release_owner(self) -> None:
         """Let the next thread that uses it own it."""
     def close(self) -> None:
-        """Give back what is retained. What is still out stays valid, and goes back when it is dropped."""
+        """Give back what is retained. What is still out stays valid, and goes back when it is dropped. Any thread may
+        close it; where another one is inside a call, it takes effect when that returns. Figures are not told after
+        it. Not for the arena of a service."""
     def __enter__(self) -> ExecutionArena: ...
     def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
                  traceback: Optional[TracebackType]) -> None: ...
@@ -274,7 +339,8 @@ class IOArena:
     def reset_peak(self) -> None: ...
     def stats(self) -> IOArenaStats: ...
     def close(self) -> None:
-        """Refuse new leases. What is out stays valid. Not for the arena of a service."""
+        """Refuse new leases, and give back what is retained. What is out stays valid, and is counted until it is
+        back: figures are told after it. Not for the arena of a service."""
     def __enter__(self) -> IOArena: ...
     def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
                  traceback: Optional[TracebackType]) -> None: ...

@@ -38,8 +38,9 @@ static int sort_arguments(const struct hearthpy_call *call, PyObject *const *arg
         int place = place_of(name, call->may_wait);
         if (place == ARGUMENTS || sorted[place] != NULL) {
             PyErr_Format(PyExc_TypeError,
-                         place == ARGUMENTS ? "%s has no argument %R; it takes shape, dtype, alignment%s"
-                                            : "%s got %R twice%.0s",
+                         place == ARGUMENTS
+                             ? "%s has no argument %R; it takes shape, dtype, alignment%s"
+                             : "%s got %R twice%.0s",
                          call->name, name, call->may_wait ? ", timeout" : "");
             return -1;
         }
@@ -98,8 +99,7 @@ int hearthpy_asked_parse(const struct hearthpy_state *state, const struct hearth
 }
 
 PyObject *hearthpy_raise_asked(const struct hearthpy_state *state, enum hearth_status status,
-                               const struct hearthpy_call *call,
-                               const struct hearthpy_asked *asked)
+                               const struct hearthpy_call *call, const struct hearthpy_asked *asked)
 {
     char what[96];
     (void)snprintf(what, sizeof what, "%s of %zu bytes", call->name, asked->request.size);
@@ -138,13 +138,13 @@ int hearthpy_seconds(const struct hearthpy_state *state, PyObject *value, const 
 
 /* Options. */
 
-static bool is_given(PyObject *value)
+bool hearthpy_is_given(PyObject *value)
 {
     return value != NULL && value != Py_None;
 }
 
 /* A bool is an integer to Python, but here it is a slip. */
-static int size_of(PyObject *value, const char *name, size_t *size)
+int hearthpy_count(PyObject *value, const char *name, size_t *size)
 {
     if (value != NULL && PyBool_Check(value)) {
         PyErr_Format(PyExc_TypeError, "%s must be an integer or None, not a bool", name);
@@ -156,9 +156,9 @@ static int size_of(PyObject *value, const char *name, size_t *size)
 int hearthpy_positive(const struct hearthpy_state *state, PyObject *value, const char *name,
                       size_t *size)
 {
-    if (size_of(value, name, size) != 0)
+    if (hearthpy_count(value, name, size) != 0)
         return -1;
-    if (*size > 0 || !is_given(value))
+    if (*size > 0 || !hearthpy_is_given(value))
         return 0;
     (void)hearthpy_fail(state, HEARTH_INVALID, "%s must be at least 1, or None for the default",
                         name);
@@ -167,9 +167,9 @@ int hearthpy_positive(const struct hearthpy_state *state, PyObject *value, const
 
 int hearthpy_cap(PyObject *value, const char *name, size_t *bytes)
 {
-    if (size_of(value, name, bytes) != 0)
+    if (hearthpy_count(value, name, bytes) != 0)
         return -1;
-    if (*bytes == 0 && is_given(value))
+    if (*bytes == 0 && hearthpy_is_given(value))
         *bytes = HEARTH_RETAIN_NOTHING;
     return 0;
 }
@@ -182,7 +182,7 @@ int hearthpy_cap_set(PyObject *value, const char *name, size_t *bytes)
         return -1;
     }
     *bytes = HEARTH_UNBOUNDED;
-    return is_given(value) ? size_of(value, name, bytes) : 0;
+    return hearthpy_is_given(value) ? hearthpy_count(value, name, bytes) : 0;
 }
 
 PyObject *hearthpy_cap_get(size_t bytes)
@@ -194,10 +194,10 @@ int hearthpy_number(const struct hearthpy_state *state, PyObject *value, const c
                     uint32_t most, uint32_t *number)
 {
     size_t size;
-    if (size_of(value, name, &size) != 0)
+    if (hearthpy_count(value, name, &size) != 0)
         return -1;
     *number = (uint32_t)size;
-    if (!is_given(value) || (size >= 1 && size <= most))
+    if (!hearthpy_is_given(value) || (size >= 1 && size <= most))
         return 0;
     (void)hearthpy_fail(state, HEARTH_INVALID, "%s must be from 1 to %u, or None, and is %R", name,
                         most, value);
@@ -224,7 +224,7 @@ int hearthpy_choice(const struct hearthpy_state *state, PyObject *value, const c
                     const char *const *words, uint32_t count, uint32_t first, uint32_t *index)
 {
     *index = 0;
-    if (!is_given(value))
+    if (!hearthpy_is_given(value))
         return 0;
     for (uint32_t i = 0; PyUnicode_Check(value) && i < count; i++) {
         if (PyUnicode_CompareWithASCIIString(value, words[i]) == 0) {
@@ -275,10 +275,11 @@ Py_hash_t hearthpy_pointer_hash(const void *pointer)
 PyObject *hearthpy_no_reduce(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyErr_Format(PyExc_TypeError,
-                 "%R cannot be pickled or copied: it is memory of this process; make another one where "
-                 "it is needed, and send arrays",
-                 self);
+    PyErr_Format(
+        PyExc_TypeError,
+        "%R cannot be pickled or copied: it is memory of this process; make another one where "
+        "it is needed, and send arrays",
+        self);
     return NULL;
 }
 

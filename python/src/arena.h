@@ -41,6 +41,9 @@ int hearthpy_seconds(const struct hearthpy_state *state, PyObject *value, const 
 
 /* Options. Each -1 with an exception set. NULL and None are the default, 0 for the library. */
 
+bool hearthpy_is_given(PyObject *value);
+/* Any count. */
+int hearthpy_count(PyObject *value, const char *name, size_t *size);
 /* A count or a bound of at least 1. */
 int hearthpy_positive(const struct hearthpy_state *state, PyObject *value, const char *name,
                       size_t *size);
@@ -66,11 +69,20 @@ Py_hash_t hearthpy_pointer_hash(const void *pointer);
 /* __reduce__: refuses. */
 PyObject *hearthpy_no_reduce(PyObject *self, PyObject *unused);
 
+/* A method with keywords, for a PyMethodDef. */
+#define HEARTHPY_FAST(function)                                                                    \
+    (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
+#define HEARTHPY_SLOW(function)                                                                    \
+    (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
+
 #define HEARTHPY_NO_REDUCE                                                                         \
     {                                                                                              \
         "__reduce__", hearthpy_no_reduce, METH_NOARGS, PyDoc_STR("Refuses: it cannot be pickled.") \
     }
 
+/* What Service() is given; the backings in it are references. -1 with an exception set. */
+int hearthpy_service_options(const struct hearthpy_state *state, PyObject *args, PyObject *keywords,
+                             struct hearth_service_options *options);
 /* Whether the service was closed. */
 bool hearthpy_service_is_closed(struct hearth_service *service);
 

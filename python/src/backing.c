@@ -51,9 +51,8 @@ int hearthpy_backing(const struct hearthpy_state *state, PyObject *name, PyObjec
         return 0;
     if (!named && default_kind(state, &kind) != 0)
         return -1;
-    enum hearth_status status = kind == JEMALLOC
-                                    ? hearth_backing_create_jemalloc(&options, backing)
-                                    : hearth_backing_create_mmap(&options, backing);
+    enum hearth_status status = kind == JEMALLOC ? hearth_backing_create_jemalloc(&options, backing)
+                                                 : hearth_backing_create_mmap(&options, backing);
     if (status == HEARTH_OK)
         return 0;
     if (status == HEARTH_INVALID && kind == JEMALLOC)

@@ -1,174 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ExecutionArena: an arena of one thread.
- *
- * Alone it is a struct hearth_exec that close() detaches, from any thread: what is out stays valid. No other call may
- * run on it then, and the GIL alone does not see to that, as trims, large zeros and runs give it up. So whoever does
- * pins the arena, and it is detached when it is closed and nobody pins it.
- *
- * Of a service it stands for "this thread's arena", and keeps the service but no struct hearth_exec: that may go to
- * another thread when its own one ends or detaches. The thread is remembered by a name that is never used again, and
- * the struct is asked for anew in each call.
- */
-#include "arena.h"
+/* ExecutionArena, an arena of one thread: its methods and its type. */
+#include "execution_arena.h"
 
 #include <structmember.h>
-
-struct execution_arena {
-    PyObject_HEAD
-    PyObject *weak_references;
-    struct hearth_exec *arena;      /* its own; NULL when it was detached, and for one of a service */
-    struct hearth_service *service; /* a reference; NULL: the arena is its own */
-    uint64_t thread;                /* of a service: whose arena it is */
-    size_t pins;
-    bool closed;
-};
-
-static struct execution_arena *cast(PyObject *self)
-{
-    return (struct execution_arena *)(void *)self;
-}
-
-static PyObject *make(PyTypeObject *type, struct hearth_exec *arena)
-{
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    PyObject *self = allocate(type, 0);
-    if (self != NULL)
-        cast(self)->arena = arena;
-    return self;
-}
-
-static void detach(struct hearth_exec *arena)
-{
-    Py_BEGIN_ALLOW_THREADS
-    (void)hearth_exec_detach(arena, NULL);
-    Py_END_ALLOW_THREADS
-}
-
-static PyObject *new_arena(PyTypeObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = {"capacity", "retention_limit", "reuse_ratio", "store", "backing", NULL};
-    const struct hearthpy_state *state = PyType_GetModuleState(type);
-    struct hearth_exec_options options = HEARTH_EXEC_OPTIONS_INIT;
-    PyObject *capacity = NULL, *retention = NULL, *ratio = NULL, *store = NULL, *backing = NULL;
-    struct hearth_exec *arena = NULL;
-    enum hearth_status status;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$OOOO:ExecutionArena", names, &capacity,
-                                     &retention, &ratio, &store, &backing) ||
-        hearthpy_positive(state, capacity, "capacity", &options.slots) != 0 ||
-        hearthpy_cap(retention, "retention_limit", &options.retention_cap) != 0 ||
-        hearthpy_reuse_ratio(state, ratio, &options.reuse_ratio) != 0 ||
-        hearthpy_store(state, store, &options.store) != 0 ||
-        hearthpy_backing(state, backing, NULL, &options.backing) != 0)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_exec_create(&options, &arena);
-    hearth_backing_unref(options.backing);
-    Py_END_ALLOW_THREADS
-    if (status != HEARTH_OK)
-        return hearthpy_raise(state, status, "ExecutionArena");
-    PyObject *self = make(type, arena);
-    if (self == NULL)
-        detach(arena);
-    return self;
-}
-
-PyObject *hearthpy_execution_of_service(const struct hearthpy_state *state,
-                                        struct hearth_service *service)
-{
-    struct hearth_exec *arena;
-    uint64_t thread = hearth_service_waiter(service);
-    enum hearth_status status =
-        thread == 0 ? HEARTH_NO_MEMORY : hearth_service_exec(service, &arena);
-    if (status != HEARTH_OK)
-        return hearthpy_raise(state, status, "Service.execution");
-    PyObject *self = make(state->execution_arena, NULL);
-    if (self != NULL) {
-        hearth_service_ref(service);
-        cast(self)->service = service;
-        cast(self)->thread = thread;
-    }
-    return self;
-}
-
-/* Detach it if it is time. */
-static void settle(struct execution_arena *self)
-{
-    struct hearth_exec *arena = self->arena;
-    if (arena == NULL || !self->closed || self->pins > 0)
-        return;
-    self->arena = NULL;
-    detach(arena);
-}
-
-static void deallocate(PyObject *object)
-{
-    struct execution_arena *self = cast(object);
-    PyObject_ClearWeakRefs(object);
-    self->closed = true;
-    settle(self);
-    if (self->service != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        hearth_service_unref(self->service);
-        Py_END_ALLOW_THREADS
-    }
-    hearthpy_object_free(object);
-}
-
-/* The struct, for a call named `what`; NULL with an exception set. Good until the GIL is given up, and if pinned, until
- * it is unpinned: of a service, its thread alone could give it away, and is in here. */
-static struct hearth_exec *resolve(const struct hearthpy_state *state,
-                                   const struct execution_arena *self, const char *what)
-{
-    struct hearth_exec *arena = self->arena;
-    enum hearth_status status = HEARTH_OK;
-    if (self->closed)
-        status = HEARTH_CLOSED;
-    else if (self->service != NULL && hearth_service_waiter(self->service) != self->thread)
-        (void)hearthpy_fail(state, HEARTH_NOT_OWNER,
-                            "%s: this ExecutionArena is the one that a service has for another "
-                            "thread; ask Service.execution on this thread",
-                            what);
-    else if (self->service != NULL)
-        status = hearth_service_exec(self->service, &arena);
-    if (status == HEARTH_OK)
-        return arena;
-    (void)hearthpy_raise(state, status, what);
-    return NULL;
-}
-
-static struct hearth_exec *pin(const struct hearthpy_state *state, PyObject *self, const char *what)
-{
-    struct hearth_exec *arena = resolve(state, cast(self), what);
-    if (arena != NULL)
-        cast(self)->pins++;
-    return arena;
-}
-
-void hearthpy_execution_unpin(PyObject *object)
-{
-    cast(object)->pins--;
-    settle(cast(object));
-}
-
-static bool is_arena(const struct hearthpy_state *state, PyObject *object)
-{
-    if (PyObject_TypeCheck(object, state->execution_arena))
-        return true;
-    PyErr_Format(PyExc_TypeError, "an ExecutionArena is needed, not %R",
-                 (PyObject *)Py_TYPE(object));
-    return false;
-}
-
-struct hearth_exec *hearthpy_execution_get(const struct hearthpy_state *state, PyObject *object)
-{
-    return is_arena(state, object) ? resolve(state, cast(object), "ExecutionArena") : NULL;
-}
-
-struct hearth_exec *hearthpy_execution_pin(const struct hearthpy_state *state, PyObject *object)
-{
-    return is_arena(state, object) ? pin(state, object, "ExecutionArena") : NULL;
-}
 
 /* Buffers. */
 
@@ -181,12 +15,11 @@ static PyObject *take(PyObject *self, const struct hearthpy_call *call, PyObject
     enum hearth_status status;
     if (hearthpy_asked_parse(state, call, args, count, names, &asked) != 0)
         return NULL;
-    struct hearth_exec *arena = pin(state, self, call->name);
+    struct hearth_exec *arena = hearthpy_execution_enter(state, self, call->name);
     if (arena == NULL)
         return NULL;
     if (call->zero && asked.request.size >= HEARTHPY_ZERO_ALONE) {
-        Py_BEGIN_ALLOW_THREADS
-        status = hearth_exec_alloc_ex(arena, &asked.request, &buf);
+        Py_BEGIN_ALLOW_THREADS status = hearth_exec_alloc_ex(arena, &asked.request, &buf);
         Py_END_ALLOW_THREADS
     } else {
         status = hearth_exec_alloc_ex(arena, &asked.request, &buf);
@@ -223,16 +56,14 @@ static PyObject *answer(PyObject *self, enum hearth_status status, const char *w
 static PyObject *trim(PyObject *self, PyObject *unused)
 {
     static const char what[] = "ExecutionArena.trim";
-    struct hearth_exec *arena = pin(hearthpy_state_of(self), self, what);
+    struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
     size_t released = 0;
     enum hearth_status status;
     (void)unused;
     if (arena == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_exec_trim(arena, &released);
-    Py_END_ALLOW_THREADS
-    PyObject *none = answer(self, status, what);
+    Py_BEGIN_ALLOW_THREADS status = hearth_exec_trim(arena, &released);
+    Py_END_ALLOW_THREADS PyObject *none = answer(self, status, what);
     if (none == NULL)
         return NULL;
     Py_DECREF(none);
@@ -242,7 +73,7 @@ static PyObject *trim(PyObject *self, PyObject *unused)
 static PyObject *reset_peak(PyObject *self, PyObject *unused)
 {
     static const char what[] = "ExecutionArena.reset_peak";
-    struct hearth_exec *arena = pin(hearthpy_state_of(self), self, what);
+    struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
     (void)unused;
     return arena == NULL ? NULL : answer(self, hearth_exec_reset_peak(arena), what);
 }
@@ -250,7 +81,8 @@ static PyObject *reset_peak(PyObject *self, PyObject *unused)
 static PyObject *stats(PyObject *self, PyObject *unused)
 {
     const struct hearthpy_state *state = hearthpy_state_of(self);
-    struct hearth_exec *arena = resolve(state, cast(self), "ExecutionArena.stats");
+    struct hearth_exec *arena =
+        hearthpy_execution_resolve(state, execution_arena_of(self), "ExecutionArena.stats");
     (void)unused;
     return arena == NULL ? NULL : hearthpy_execution_stats(state, arena);
 }
@@ -265,33 +97,29 @@ static PyObject *run_begin(PyObject *self, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:run_begin", names, &given) ||
         hearthpy_size(given, 0, "key", &key) != 0)
         return NULL;
-    struct hearth_exec *arena = pin(hearthpy_state_of(self), self, what);
+    struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
     if (arena == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_exec_run_begin(arena, key);
-    Py_END_ALLOW_THREADS
-    return answer(self, status, what);
+    Py_BEGIN_ALLOW_THREADS status = hearth_exec_run_begin(arena, key);
+    Py_END_ALLOW_THREADS return answer(self, status, what);
 }
 
 static PyObject *run_end(PyObject *self, PyObject *unused)
 {
     static const char what[] = "ExecutionArena.run_end";
-    struct hearth_exec *arena = pin(hearthpy_state_of(self), self, what);
+    struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
     enum hearth_status status;
     (void)unused;
     if (arena == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_exec_run_end(arena);
-    Py_END_ALLOW_THREADS
-    return answer(self, status, what);
+    Py_BEGIN_ALLOW_THREADS status = hearth_exec_run_end(arena);
+    Py_END_ALLOW_THREADS return answer(self, status, what);
 }
 
 /* Whether it may be closed and handed on by itself. */
 static bool is_its_own(PyObject *self)
 {
-    if (cast(self)->service == NULL)
+    if (execution_arena_of(self)->service == NULL)
         return true;
     (void)hearthpy_fail(hearthpy_state_of(self), HEARTH_INVALID,
                         "this ExecutionArena is its service's and stays with its thread; "
@@ -305,7 +133,7 @@ static PyObject *release_owner(PyObject *self, PyObject *unused)
     (void)unused;
     if (!is_its_own(self))
         return NULL;
-    struct hearth_exec *arena = pin(hearthpy_state_of(self), self, what);
+    struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
     return arena == NULL ? NULL : answer(self, hearth_exec_release_owner(arena), what);
 }
 
@@ -314,8 +142,8 @@ static PyObject *close_arena(PyObject *self, PyObject *unused)
     (void)unused;
     if (!is_its_own(self))
         return NULL;
-    cast(self)->closed = true;
-    settle(cast(self));
+    execution_arena_of(self)->closed = true;
+    hearthpy_execution_settle(execution_arena_of(self));
     Py_RETURN_NONE;
 }
 
@@ -360,7 +188,8 @@ FIGURES(FIGURE)
 static PyObject *get_figure(PyObject *self, void *closure)
 {
     const struct figure *figure = closure;
-    const struct hearth_exec *arena = resolve(hearthpy_state_of(self), cast(self), figure->name);
+    const struct hearth_exec *arena =
+        hearthpy_execution_resolve(hearthpy_state_of(self), execution_arena_of(self), figure->name);
     return arena == NULL ? NULL : PyLong_FromSize_t(figure->read(arena));
 }
 
@@ -368,7 +197,8 @@ static const char limit_name[] = "ExecutionArena.retention_limit";
 
 static PyObject *get_retention_limit(PyObject *self, void *unused)
 {
-    const struct hearth_exec *arena = resolve(hearthpy_state_of(self), cast(self), limit_name);
+    const struct hearth_exec *arena =
+        hearthpy_execution_resolve(hearthpy_state_of(self), execution_arena_of(self), limit_name);
     (void)unused;
     return arena == NULL ? NULL : hearthpy_cap_get(hearth_exec_retention_cap(arena));
 }
@@ -380,45 +210,42 @@ static int set_retention_limit(PyObject *self, PyObject *value, void *unused)
     (void)unused;
     if (hearthpy_cap_set(value, "retention_limit", &bytes) != 0)
         return -1;
-    struct hearth_exec *arena = pin(hearthpy_state_of(self), self, limit_name);
+    struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, limit_name);
     if (arena == NULL)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_exec_set_retention_cap(arena, bytes);
-    Py_END_ALLOW_THREADS
-    PyObject *none = answer(self, status, limit_name);
+    Py_BEGIN_ALLOW_THREADS status = hearth_exec_set_retention_cap(arena, bytes);
+    Py_END_ALLOW_THREADS PyObject *none = answer(self, status, limit_name);
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }
 
 static PyObject *get_closed(PyObject *self, void *unused)
 {
-    const struct execution_arena *arena = cast(self);
+    const struct execution_arena *arena = execution_arena_of(self);
     (void)unused;
-    return PyBool_FromLong(arena->closed || (arena->service != NULL &&
-                                             hearthpy_service_is_closed(arena->service)));
+    return PyBool_FromLong(arena->closed ||
+                           (arena->service != NULL && hearthpy_service_is_closed(arena->service)));
 }
 
 /* Python's own. */
 
 static PyObject *represent(PyObject *object)
 {
-    const struct execution_arena *self = cast(object);
+    const struct execution_arena *self = execution_arena_of(object);
     const struct hearth_exec *arena = self->arena;
     if (self->service != NULL)
-        return PyUnicode_FromFormat("<hearth.ExecutionArena of a service, for %s thread%s>",
-                                    hearth_service_waiter(self->service) == self->thread
-                                        ? "this"
-                                        : "another",
-                                    hearthpy_service_is_closed(self->service) ? ", closed" : "");
+        return PyUnicode_FromFormat(
+            "<hearth.ExecutionArena of a service, for %s thread%s>",
+            hearth_service_waiter(self->service) == self->thread ? "this" : "another",
+            hearthpy_service_is_closed(self->service) ? ", closed" : "");
     if (self->closed)
         return PyUnicode_FromString("<hearth.ExecutionArena, closed>");
-    return PyUnicode_FromFormat("<hearth.ExecutionArena: %zu live of %zu bytes; %zu retained of %zu "
-                                "bytes; %zu pending of %zu bytes>",
-                                hearth_exec_live_count(arena), hearth_exec_live_bytes(arena),
-                                hearth_exec_retained_count(arena),
-                                hearth_exec_retained_bytes(arena), hearth_exec_pending_count(arena),
-                                hearth_exec_pending_bytes(arena));
+    return PyUnicode_FromFormat(
+        "<hearth.ExecutionArena: %zu live of %zu bytes; %zu retained of %zu "
+        "bytes; %zu pending of %zu bytes>",
+        hearth_exec_live_count(arena), hearth_exec_live_bytes(arena),
+        hearth_exec_retained_count(arena), hearth_exec_retained_bytes(arena),
+        hearth_exec_pending_count(arena), hearth_exec_pending_bytes(arena));
 }
 
 /* Each use of Service.execution makes an object. */
@@ -426,45 +253,45 @@ static PyObject *compare(PyObject *self, PyObject *other, int operation)
 {
     if (Py_TYPE(self) != Py_TYPE(other) || (operation != Py_EQ && operation != Py_NE))
         Py_RETURN_NOTIMPLEMENTED;
-    bool same = self == other ||
-                (cast(self)->service != NULL && cast(self)->service == cast(other)->service &&
-                 cast(self)->thread == cast(other)->thread);
+    bool same =
+        self == other || (execution_arena_of(self)->service != NULL &&
+                          execution_arena_of(self)->service == execution_arena_of(other)->service &&
+                          execution_arena_of(self)->thread == execution_arena_of(other)->thread);
     return PyBool_FromLong(same == (operation == Py_EQ));
 }
 
 static Py_hash_t hash(PyObject *self)
 {
-    const struct hearth_service *service = cast(self)->service;
-    return service == NULL ? hearthpy_pointer_hash(self)
-                           : hearthpy_pointer_hash(service) ^ (Py_hash_t)cast(self)->thread;
+    const struct hearth_service *service = execution_arena_of(self)->service;
+    return hearthpy_pointer_hash(service == NULL ? (const void *)self : service);
 }
 
-#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"empty", FAST(empty),
+    {"empty", HEARTHPY_FAST(empty),
      PyDoc_STR("empty($self, /, shape, dtype='uint8', *, alignment=0)\n--\n\n"
                "Take a buffer with unspecified content.")},
-    {"zeros", FAST(zeros),
+    {"zeros", HEARTHPY_FAST(zeros),
      PyDoc_STR("zeros($self, /, shape, dtype='uint8', *, alignment=0)\n--\n\n"
                "As empty(), and every element is zero.")},
     {"trim", trim, METH_NOARGS,
      PyDoc_STR("trim($self, /)\n--\n\nGive all retained storage back. Returns its bytes.")},
     {"reset_peak", reset_peak, METH_NOARGS,
      PyDoc_STR("reset_peak($self, /)\n--\n\nSet peak_bytes to the present live_bytes.")},
-    {"stats", stats, METH_NOARGS,
-     PyDoc_STR("stats($self, /)\n--\n\nAll figures, read together.")},
-    {"run_begin", (PyCFunction)(void (*)(void))run_begin, METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("run_begin($self, /, key=0)\n--\n\nTell that a run begins: for store=\"plans\". `key` "
-               "tells runs apart that begin alike.")},
+    {"stats", stats, METH_NOARGS, PyDoc_STR("stats($self, /)\n--\n\nAll figures, read together.")},
+    {"run_begin", HEARTHPY_SLOW(run_begin),
+     PyDoc_STR(
+         "run_begin($self, /, key=0)\n--\n\nTell that a run begins: for store=\"plans\". `key` "
+         "tells runs apart that begin alike.")},
     {"run_end", run_end, METH_NOARGS, PyDoc_STR("run_end($self, /)\n--\n\nTell that a run ended.")},
     {"release_owner", release_owner, METH_NOARGS,
-     PyDoc_STR("release_owner($self, /)\n--\n\nLet the next thread that uses it own it. Not for the "
-               "arena of a service.")},
+     PyDoc_STR(
+         "release_owner($self, /)\n--\n\nLet the next thread that uses it own it. Not for the "
+         "arena of a service.")},
     {"close", close_arena, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nGive back what is retained. What is still out stays valid, and "
-               "goes back when it is dropped.\nAny thread may close it; where another one is inside a "
-               "call, it takes effect when that returns.\nNot for the arena of a service.")},
+     PyDoc_STR(
+         "close($self, /)\n--\n\nGive back what is retained. What is still out stays valid, and "
+         "goes back when it is dropped.\nAny thread may close it; where another one is inside a "
+         "call, it takes effect when that returns.\nNot for the arena of a service.")},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", leave, METH_VARARGS, PyDoc_STR("Closes the arena.")},
     HEARTHPY_NO_REDUCE,
@@ -476,10 +303,11 @@ static PyGetSetDef properties[] = {
     {#name, get_figure, NULL, PyDoc_STR(text), (void *)(uintptr_t)&name##_figure},
     FIGURES(FIGURE)
 #undef FIGURE
-    {"retention_limit", get_retention_limit, set_retention_limit,
-     PyDoc_STR("Most bytes retained in free buffers; None: no bound, 0: retain nothing. Setting it "
-               "gives\nback at once what is above."),
-     NULL},
+        {"retention_limit", get_retention_limit, set_retention_limit,
+         PyDoc_STR(
+             "Most bytes retained in free buffers; None: no bound, 0: retain nothing. Setting it "
+             "gives\nback at once what is above."),
+         NULL},
     {"closed", get_closed, NULL, PyDoc_STR("Whether the arena, or its service, was closed."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -504,8 +332,8 @@ static const char doc[] = PyDoc_STR(
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)(uintptr_t)doc},
-    {Py_tp_new, (void *)new_arena},
-    {Py_tp_dealloc, (void *)deallocate},
+    {Py_tp_new, (void *)hearthpy_execution_new},
+    {Py_tp_dealloc, (void *)hearthpy_execution_dealloc},
     {Py_tp_repr, (void *)represent},
     {Py_tp_richcompare, (void *)compare},
     {Py_tp_hash, (void *)hash},

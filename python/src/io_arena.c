@@ -8,11 +8,11 @@
 #define SIGNALS_NS 500000000u
 
 struct io_arena {
-    PyObject_HEAD
-    PyObject *weak_references;
+    PyObject_HEAD PyObject *weak_references;
     struct hearth_io *io;
-    struct hearth_service *service; /* a reference; NULL: the arena is its own, and `io` the reference */
-    bool closed;                    /* of one that is its own */
+    struct hearth_service
+        *service; /* a reference; NULL: the arena is its own, and `io` the reference */
+    bool closed;  /* of one that is its own */
 };
 
 static struct io_arena *cast(PyObject *self)
@@ -34,11 +34,8 @@ static PyObject *make(PyTypeObject *type, struct hearth_io *io, struct hearth_se
 static void unref(struct hearth_io *io, struct hearth_service *service)
 {
     /* The last reference may wait for a grace period. */
-    Py_BEGIN_ALLOW_THREADS
-    if (service != NULL)
-        hearth_service_unref(service);
-    else
-        hearth_io_unref(io);
+    Py_BEGIN_ALLOW_THREADS if (service != NULL) hearth_service_unref(service);
+    else hearth_io_unref(io);
     Py_END_ALLOW_THREADS
 }
 
@@ -51,20 +48,17 @@ static PyObject *new_arena(PyTypeObject *type, PyObject *args, PyObject *keyword
     PyObject *capacity = NULL, *retention = NULL, *live = NULL, *ratio = NULL, *backing = NULL;
     struct hearth_io *io = NULL;
     enum hearth_status status;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$OOOO:IOArena", names, &capacity, &retention,
-                                     &live, &ratio, &backing) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$OOOO:IOArena", names, &capacity,
+                                     &retention, &live, &ratio, &backing) ||
         hearthpy_positive(state, capacity, "capacity", &options.slots) != 0 ||
         hearthpy_cap(retention, "retention_limit", &options.retention_cap) != 0 ||
         hearthpy_positive(state, live, "live_limit", &options.live_limit) != 0 ||
         hearthpy_reuse_ratio(state, ratio, &options.reuse_ratio) != 0 ||
         hearthpy_backing(state, backing, NULL, &options.backing) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_io_create(&options, &io);
+    Py_BEGIN_ALLOW_THREADS status = hearth_io_create(&options, &io);
     hearth_backing_unref(options.backing);
-    Py_END_ALLOW_THREADS
-    if (status != HEARTH_OK)
-        return hearthpy_raise(state, status, "IOArena");
+    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status, "IOArena");
     PyObject *self = make(type, io, NULL);
     if (self == NULL)
         unref(io, NULL);
@@ -78,8 +72,7 @@ static void deallocate(PyObject *self)
     hearthpy_object_free(self);
 }
 
-PyObject *hearthpy_io_of_service(const struct hearthpy_state *state,
-                                 struct hearth_service *service)
+PyObject *hearthpy_io_of_service(const struct hearthpy_state *state, struct hearth_service *service)
 {
     PyObject *self = make(state->io_arena, hearth_service_io(service), service);
     if (self != NULL)
@@ -116,10 +109,8 @@ static enum hearth_status wait_for_lease(struct hearth_io *io, struct hearthpy_a
         uint64_t now = hearthpy_now_ns();
         uint64_t slice = now + SIGNALS_NS < asked->deadline ? now + SIGNALS_NS : asked->deadline;
         asked->request.deadline_ns = slice;
-        Py_BEGIN_ALLOW_THREADS
-        status = hearth_io_lease_ex(io, &asked->request, lease);
-        Py_END_ALLOW_THREADS
-        *raised = status != HEARTH_OK && PyErr_CheckSignals() != 0;
+        Py_BEGIN_ALLOW_THREADS status = hearth_io_lease_ex(io, &asked->request, lease);
+        Py_END_ALLOW_THREADS *raised = status != HEARTH_OK && PyErr_CheckSignals() != 0;
         /* TIMEOUT before its time: nothing there is to wait for, or the wait was cancelled. */
         if (*raised || status != HEARTH_TIMEOUT || slice == asked->deadline ||
             hearthpy_now_ns() < slice)
@@ -133,10 +124,8 @@ static enum hearth_status lease_now(struct hearth_io *io, const struct hearthpy_
     enum hearth_status status;
     if (asked->request.zero == 0 || asked->request.size < HEARTHPY_ZERO_ALONE)
         return hearth_io_lease_ex(io, &asked->request, lease);
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_io_lease_ex(io, &asked->request, lease);
-    Py_END_ALLOW_THREADS
-    return status;
+    Py_BEGIN_ALLOW_THREADS status = hearth_io_lease_ex(io, &asked->request, lease);
+    Py_END_ALLOW_THREADS return status;
 }
 
 static PyObject *take(PyObject *self, const struct hearthpy_call *call, PyObject *const *args,
@@ -182,11 +171,10 @@ static PyObject *trim(PyObject *self, PyObject *unused)
     size_t released = 0;
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_io_trim(cast(self)->io, &released);
-    Py_END_ALLOW_THREADS
-    return status == HEARTH_OK ? PyLong_FromSize_t(released)
-                               : hearthpy_raise(hearthpy_state_of(self), status, "IOArena.trim");
+    Py_BEGIN_ALLOW_THREADS status = hearth_io_trim(cast(self)->io, &released);
+    Py_END_ALLOW_THREADS return status == HEARTH_OK
+        ? PyLong_FromSize_t(released)
+        : hearthpy_raise(hearthpy_state_of(self), status, "IOArena.trim");
 }
 
 static PyObject *reset_peak(PyObject *self, PyObject *unused)
@@ -223,8 +211,7 @@ static PyObject *close_arena(PyObject *self, PyObject *unused)
         cast(self)->closed = true;
         (void)hearth_io_close(cast(self)->io);
         /* What is retained has no use any more. */
-        Py_BEGIN_ALLOW_THREADS
-        (void)hearth_io_trim(cast(self)->io, NULL);
+        Py_BEGIN_ALLOW_THREADS(void) hearth_io_trim(cast(self)->io, NULL);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
@@ -265,7 +252,8 @@ struct figure {
     X(pending_bytes, pending_bytes, "Capacity of pending buffers.")                                \
     X(footprint, footprint, "Storage obtained from the backing and not given back.")
 
-#define FIGURE(name, function, text) static const struct figure name##_figure = {hearth_io_##function};
+#define FIGURE(name, function, text)                                                               \
+    static const struct figure name##_figure = {hearth_io_##function};
 FIGURES(FIGURE)
 #undef FIGURE
 
@@ -289,11 +277,8 @@ static int set_retention_limit(PyObject *self, PyObject *value, void *unused)
     if (hearthpy_cap_set(value, "retention_limit", &bytes) != 0 ||
         hearthpy_io_get(state, self) == NULL)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_io_set_retention_cap(cast(self)->io, bytes);
-    Py_END_ALLOW_THREADS
-    if (status == HEARTH_OK)
-        return 0;
+    Py_BEGIN_ALLOW_THREADS status = hearth_io_set_retention_cap(cast(self)->io, bytes);
+    Py_END_ALLOW_THREADS if (status == HEARTH_OK) return 0;
     (void)hearthpy_raise(state, status, "IOArena.retention_limit");
     return -1;
 }
@@ -309,11 +294,12 @@ static PyObject *get_closed(PyObject *self, void *unused)
 static PyObject *represent(PyObject *self)
 {
     const struct hearth_io *io = cast(self)->io;
-    return PyUnicode_FromFormat(
-        "<hearth.IOArena%s%s: %zu live of %zu bytes, %zu of them leased; %zu retained of %zu bytes>",
-        cast(self)->service == NULL ? "" : " of a service", is_closed(cast(self)) ? ", closed" : "",
-        hearth_io_live_count(io), hearth_io_live_bytes(io), hearth_io_leased_count(io),
-        hearth_io_retained_count(io), hearth_io_retained_bytes(io));
+    return PyUnicode_FromFormat("<hearth.IOArena%s%s: %zu live of %zu bytes, %zu of them leased; "
+                                "%zu retained of %zu bytes>",
+                                cast(self)->service == NULL ? "" : " of a service",
+                                is_closed(cast(self)) ? ", closed" : "", hearth_io_live_count(io),
+                                hearth_io_live_bytes(io), hearth_io_leased_count(io),
+                                hearth_io_retained_count(io), hearth_io_retained_bytes(io));
 }
 
 /* A service's arena may have several objects. */
@@ -330,14 +316,13 @@ static Py_hash_t hash(PyObject *self)
     return hearthpy_pointer_hash(cast(self)->io);
 }
 
-#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"empty", FAST(empty),
-     PyDoc_STR("empty($self, /, shape, dtype='uint8', *, alignment=0, timeout=None)\n--\n\n"
-               "Lease a buffer with unspecified content. `timeout` in seconds is for a service that "
-               "waits\nwhen it is exhausted; None: do not wait.")},
-    {"zeros", FAST(zeros),
+    {"empty", HEARTHPY_FAST(empty),
+     PyDoc_STR(
+         "empty($self, /, shape, dtype='uint8', *, alignment=0, timeout=None)\n--\n\n"
+         "Lease a buffer with unspecified content. `timeout` in seconds is for a service that "
+         "waits\nwhen it is exhausted; None: do not wait.")},
+    {"zeros", HEARTHPY_FAST(zeros),
      PyDoc_STR("zeros($self, /, shape, dtype='uint8', *, alignment=0, timeout=None)\n--\n\n"
                "As empty(), and every element is zero.")},
     {"from_dlpack", from_dlpack, METH_O,
@@ -349,11 +334,11 @@ static PyMethodDef methods[] = {
      PyDoc_STR("trim($self, /)\n--\n\nGive all retained storage back. Returns its bytes.")},
     {"reset_peak", reset_peak, METH_NOARGS,
      PyDoc_STR("reset_peak($self, /)\n--\n\nSet peak_bytes to the present live_bytes.")},
-    {"stats", stats, METH_NOARGS,
-     PyDoc_STR("stats($self, /)\n--\n\nAll figures, read together.")},
+    {"stats", stats, METH_NOARGS, PyDoc_STR("stats($self, /)\n--\n\nAll figures, read together.")},
     {"close", close_arena, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nRefuse new leases, and give back what is retained. What is "
-               "out stays valid, and is counted\nuntil it is back. Not for the arena of a service.")},
+     PyDoc_STR(
+         "close($self, /)\n--\n\nRefuse new leases, and give back what is retained. What is "
+         "out stays valid, and is counted\nuntil it is back. Not for the arena of a service.")},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", leave, METH_VARARGS, PyDoc_STR("Closes the arena.")},
     HEARTHPY_NO_REDUCE,
@@ -365,10 +350,11 @@ static PyGetSetDef properties[] = {
     {#name, get_figure, NULL, PyDoc_STR(text), (void *)(uintptr_t)&name##_figure},
     FIGURES(FIGURE)
 #undef FIGURE
-    {"retention_limit", get_retention_limit, set_retention_limit,
-     PyDoc_STR("Most bytes retained in free buffers; None: no bound, 0: retain nothing. Setting it "
-               "gives\nback at once what is above."),
-     NULL},
+        {"retention_limit", get_retention_limit, set_retention_limit,
+         PyDoc_STR(
+             "Most bytes retained in free buffers; None: no bound, 0: retain nothing. Setting it "
+             "gives\nback at once what is above."),
+         NULL},
     {"closed", get_closed, NULL, PyDoc_STR("Whether the arena, or its service, was closed."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -378,14 +364,14 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static const char doc[] =
-    PyDoc_STR("IOArena(capacity=None, *, retention_limit=None, live_limit=None, reuse_ratio=None, "
-              "backing=None)\n--\n\n"
-              "The arena for buffers that leave: any thread takes from it and returns to it, without "
-              "a lock.\n\n"
-              "`capacity` is how many buffers it may have, `retention_limit` the bytes it keeps for "
-              "reuse,\n`live_limit` the bytes that may be out at a time. Its figures are also told "
-              "after close().\nThe objects of one service's arena are equal.");
+static const char doc[] = PyDoc_STR(
+    "IOArena(capacity=None, *, retention_limit=None, live_limit=None, reuse_ratio=None, "
+    "backing=None)\n--\n\n"
+    "The arena for buffers that leave: any thread takes from it and returns to it, without "
+    "a lock.\n\n"
+    "`capacity` is how many buffers it may have, `retention_limit` the bytes it keeps for "
+    "reuse,\n`live_limit` the bytes that may be out at a time. Its figures are also told "
+    "after close().\nThe objects of one service's arena are equal.");
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)(uintptr_t)doc},

@@ -5,10 +5,9 @@
 #include <structmember.h>
 
 struct service {
-    PyObject_HEAD
-    PyObject *weak_references;
+    PyObject_HEAD PyObject *weak_references;
     struct hearth_service *service; /* a reference */
-    PyObject *io;                   /* its IOArena once it was asked for, which refers to no Python object */
+    PyObject *io; /* its IOArena once it was asked for, which refers to no Python object */
 };
 
 static struct service *cast(PyObject *self)
@@ -23,135 +22,24 @@ static struct hearth_service *service_of(PyObject *self)
 
 static void unref(struct hearth_service *service)
 {
-    Py_BEGIN_ALLOW_THREADS
-    hearth_service_unref(service);
+    Py_BEGIN_ALLOW_THREADS hearth_service_unref(service);
     Py_END_ALLOW_THREADS
 }
 
-/* Making one. */
-
-/* What the constructor was given, in its order. */
-enum argument {
-    EXECUTION_LIMIT,
-    IO_LIMIT,
-    CEILING,
-    LIVE_LIMIT,
-    EXHAUSTION,
-    REUSE_RATIO,
-    AGE_RUNS,
-    AGE_SECONDS,
-    STORE,
-    SCRUB,
-    MAINTENANCE_THREAD,
-    HUGE_PAGES,
-    BACKING,
-    ARGUMENTS
-};
-
-static int parse_age_runs(const struct hearthpy_state *state, PyObject *value, uint32_t *runs)
-{
-    size_t given;
-    if (hearthpy_cap(value, "age_runs", &given) != 0)
-        return -1;
-    if (value != NULL && value != Py_None && given == HEARTH_RETAIN_NOTHING &&
-        !PyObject_IsTrue(value))
-        given = HEARTH_AGE_NEVER;
-    if (given > HEARTH_AGE_NEVER) {
-        (void)hearthpy_fail(state, HEARTH_INVALID,
-                            "age_runs is %R, above the most of %u; 0 means never", value,
-                            HEARTH_AGE_NEVER - 1);
-        return -1;
-    }
-    *runs = (uint32_t)given;
-    return 0;
-}
-
-static int parse_age_seconds(const struct hearthpy_state *state, PyObject *value, uint32_t *ms)
-{
-    uint64_t ns;
-    *ms = 0;
-    if (value == NULL || value == Py_None)
-        return 0;
-    if (hearthpy_seconds(state, value, "age_seconds", &ns) != 0)
-        return -1;
-    uint64_t whole = ns / 1000000u + (ns % 1000000u != 0);
-    *ms = ns == 0 || whole >= HEARTH_AGE_NEVER ? HEARTH_AGE_NEVER : (uint32_t)whole;
-    return 0;
-}
-
-static int parse_flag(PyObject *value, bool otherwise, uint32_t flag, uint32_t *flags)
-{
-    int truth = value == NULL ? otherwise : PyObject_IsTrue(value);
-    if (truth > 0)
-        *flags |= flag;
-    return truth < 0 ? -1 : 0;
-}
-
-static int parse_flags(PyObject *const values[ARGUMENTS], uint32_t *flags)
-{
-    uint32_t has_thread = 0;
-    if (parse_flag(values[SCRUB], false, HEARTH_SERVICE_SCRUB, flags) != 0 ||
-        parse_flag(values[MAINTENANCE_THREAD], true, 1, &has_thread) != 0)
-        return -1;
-    if (!has_thread)
-        *flags |= HEARTH_SERVICE_NO_THREAD;
-    return 0;
-}
-
-/* All but the backings. */
-static int parse_options(const struct hearthpy_state *state, PyObject *const values[ARGUMENTS],
-                         struct hearth_service_options *options)
-{
-    static const char *const policies[] = {"grow", "fail", "wait"};
-    if (hearthpy_cap(values[EXECUTION_LIMIT], "execution_limit", &options->exec_cap) != 0 ||
-        hearthpy_cap(values[IO_LIMIT], "io_limit", &options->io_cap) != 0 ||
-        hearthpy_cap(values[CEILING], "ceiling", &options->ceiling) != 0 ||
-        hearthpy_positive(state, values[LIVE_LIMIT], "live_limit", &options->live_limit) != 0 ||
-        hearthpy_choice(state, values[EXHAUSTION], "exhaustion", policies, 3, 0,
-                        &options->exhaustion) != 0 ||
-        hearthpy_reuse_ratio(state, values[REUSE_RATIO], &options->reuse_ratio) != 0 ||
-        parse_age_runs(state, values[AGE_RUNS], &options->age_runs) != 0 ||
-        parse_age_seconds(state, values[AGE_SECONDS], &options->age_ms) != 0 ||
-        hearthpy_store(state, values[STORE], &options->exec_store) != 0)
-        return -1;
-    return parse_flags(values, &options->flags);
-}
-
-/* One for each domain, so that its figures are the domain's. */
-static int parse_backings(const struct hearthpy_state *state, PyObject *const values[ARGUMENTS],
-                          struct hearth_service_options *options)
-{
-    if (hearthpy_backing(state, values[BACKING], values[HUGE_PAGES], &options->exec_backing) != 0)
-        return -1;
-    if (hearthpy_backing(state, values[BACKING], values[HUGE_PAGES], &options->io_backing) == 0)
-        return 0;
-    hearth_backing_unref(options->exec_backing);
-    return -1;
-}
+/* Its life. */
 
 static PyObject *new_service(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"execution_limit", "io_limit",           "ceiling",    "live_limit",
-                            "exhaustion",      "reuse_ratio",        "age_runs",   "age_seconds",
-                            "store",           "scrub",              "maintenance_thread",
-                            "huge_pages",      "backing",            NULL};
     const struct hearthpy_state *state = PyType_GetModuleState(type);
-    struct hearth_service_options options = HEARTH_SERVICE_OPTIONS_INIT;
-    PyObject *v[ARGUMENTS] = {NULL};
+    struct hearth_service_options options;
     struct hearth_service *service = NULL;
     enum hearth_status status;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOOOOOOOOOOO:Service", names, &v[0], &v[1],
-                                     &v[2], &v[3], &v[4], &v[5], &v[6], &v[7], &v[8], &v[9], &v[10],
-                                     &v[11], &v[12]) ||
-        parse_options(state, v, &options) != 0 || parse_backings(state, v, &options) != 0)
+    if (hearthpy_service_options(state, args, keywords, &options) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_create(&options, &service);
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_create(&options, &service);
     hearth_backing_unref(options.exec_backing);
     hearth_backing_unref(options.io_backing);
-    Py_END_ALLOW_THREADS
-    if (status != HEARTH_OK)
-        return hearthpy_raise(state, status, "Service");
+    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status, "Service");
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *self = allocate(type, 0);
     if (self == NULL)
@@ -210,7 +98,7 @@ static PyObject *answer(PyObject *self, enum hearth_status status, const char *w
 static int parse_budget(const struct hearthpy_state *state, PyObject *value, uint64_t *ns)
 {
     *ns = 0;
-    if (value == NULL || value == Py_None)
+    if (!hearthpy_is_given(value))
         return 0;
     if (hearthpy_seconds(state, value, "budget", ns) != 0)
         return -1;
@@ -235,11 +123,9 @@ static PyObject *trim(PyObject *self, PyObject *args, PyObject *keywords)
         hearthpy_cap_set(goal_given, "goal", &goal) != 0 ||
         parse_budget(state, budget_given, &budget) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_trim(service_of(self), goal, budget, &report);
-    Py_END_ALLOW_THREADS
-    if (status != HEARTH_OK)
-        return hearthpy_raise(state, status, "Service.trim");
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_trim(service_of(self), goal, budget, &report);
+    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status,
+                                                                        "Service.trim");
     return hearthpy_trim_report(state, &report);
 }
 
@@ -247,10 +133,8 @@ static PyObject *tick(PyObject *self, PyObject *unused)
 {
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_tick(service_of(self));
-    Py_END_ALLOW_THREADS
-    return answer(self, status, "Service.tick");
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_tick(service_of(self));
+    Py_END_ALLOW_THREADS return answer(self, status, "Service.tick");
 }
 
 static PyObject *end_run(PyObject *self, PyObject *unused)
@@ -263,10 +147,8 @@ static PyObject *detach(PyObject *self, PyObject *unused)
 {
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_detach(service_of(self));
-    Py_END_ALLOW_THREADS
-    return answer(self, status, "Service.detach");
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_detach(service_of(self));
+    Py_END_ALLOW_THREADS return answer(self, status, "Service.detach");
 }
 
 static PyObject *stats(PyObject *self, PyObject *unused)
@@ -279,13 +161,11 @@ static PyObject *close_service(PyObject *self, PyObject *unused)
 {
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_close(service_of(self));
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_close(service_of(self));
     /* What is retained has no use any more. */
     if (status == HEARTH_OK)
         (void)hearth_service_trim(service_of(self), HEARTH_UNBOUNDED, 0, NULL);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject *enter(PyObject *self, PyObject *unused)
@@ -338,11 +218,8 @@ static int set_ceiling(PyObject *self, PyObject *value, void *unused)
     if (hearthpy_cap_set(value, "ceiling", &bytes) != 0 ||
         hearthpy_service_get(state, self) == NULL)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_set_ceiling(service, bytes);
-    Py_END_ALLOW_THREADS
-    if (status == HEARTH_OK)
-        return 0;
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_set_ceiling(service, bytes);
+    Py_END_ALLOW_THREADS if (status == HEARTH_OK) return 0;
     (void)hearthpy_raise(state, status, "Service.ceiling");
     return -1;
 }
@@ -373,23 +250,27 @@ static PyObject *represent(PyObject *self)
 /* The type. */
 
 static PyMethodDef methods[] = {
-    {"trim", (PyCFunction)(void (*)(void))trim, METH_VARARGS | METH_KEYWORDS,
+    {"trim", HEARTHPY_SLOW(trim),
      PyDoc_STR("trim($self, /, goal=None, *, budget=None)\n--\n\n"
                "Give retained storage of all threads back: `goal` bytes of it, within `budget` "
                "seconds.")},
     {"tick", tick, METH_NOARGS,
-     PyDoc_STR("tick($self, /)\n--\n\nOne slice, about a millisecond, of what the maintenance thread "
-               "does. For event loops, and\nneeded with maintenance_thread=False.")},
+     PyDoc_STR(
+         "tick($self, /)\n--\n\nOne slice, about a millisecond, of what the maintenance thread "
+         "does. For event loops, and\nneeded with maintenance_thread=False.")},
     {"end_run", end_run, METH_NOARGS,
-     PyDoc_STR("end_run($self, /)\n--\n\nTell that the calling thread finished one run: the clock of "
-               "age_runs.")},
+     PyDoc_STR(
+         "end_run($self, /)\n--\n\nTell that the calling thread finished one run: the clock of "
+         "age_runs.")},
     {"detach", detach, METH_NOARGS,
-     PyDoc_STR("detach($self, /)\n--\n\nGive up the calling thread's arenas now, instead of when it "
-               "ends.")},
+     PyDoc_STR(
+         "detach($self, /)\n--\n\nGive up the calling thread's arenas now, instead of when it "
+         "ends.")},
     {"stats", stats, METH_NOARGS, PyDoc_STR("stats($self, /)\n--\n\nThe figures.")},
     {"close", close_service, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nRefuse new requests, wake those that wait, and give back what "
-               "is retained. What is out stays\nvalid, and is counted until it is back.")},
+     PyDoc_STR(
+         "close($self, /)\n--\n\nRefuse new requests, wake those that wait, and give back what "
+         "is retained. What is out stays\nvalid, and is counted until it is back.")},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", leave, METH_VARARGS, PyDoc_STR("Closes the service.")},
     HEARTHPY_NO_REDUCE,
@@ -399,16 +280,18 @@ static PyMethodDef methods[] = {
 static PyGetSetDef properties[] = {
     {"io", get_io, NULL, PyDoc_STR("The I/O arena. It keeps the service's memory."), NULL},
     {"execution", get_execution, NULL,
-     PyDoc_STR("The calling thread's execution arena: an ExecutionArena that is of use on this thread "
-               "alone,\nand equal to the others that this thread gets here."),
+     PyDoc_STR(
+         "The calling thread's execution arena: an ExecutionArena that is of use on this thread "
+         "alone,\nand equal to the others that this thread gets here."),
      NULL},
 #define FIGURE(name, text)                                                                         \
     {#name, get_figure, NULL, PyDoc_STR(text), (void *)(uintptr_t)&name##_figure},
     FIGURES(FIGURE)
 #undef FIGURE
-    {"ceiling", get_ceiling, set_ceiling,
-     PyDoc_STR("Most bytes retained in all arenas together; None: no bound, 0: retain nothing."),
-     NULL},
+        {"ceiling", get_ceiling, set_ceiling,
+         PyDoc_STR(
+             "Most bytes retained in all arenas together; None: no bound, 0: retain nothing."),
+         NULL},
     {"backing", get_backing, NULL, PyDoc_STR("Where storage comes from, such as \"mmap\"."), NULL},
     {"closed", get_closed, NULL, PyDoc_STR("Whether close() was called."), NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -419,14 +302,14 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static const char doc[] =
-    PyDoc_STR("Service(*, execution_limit=None, io_limit=None, ceiling=None, live_limit=None, "
-              "exhaustion='grow', reuse_ratio=None, age_runs=None, age_seconds=None, store=None, "
-              "scrub=False, maintenance_thread=True, huge_pages=None, backing=None)\n--\n\n"
-              "Execution arenas of all threads and one I/O arena under common limits; idle storage "
-              "goes back by\nitself.\n\n"
-              "Limits are retained bytes: of each execution arena, of the I/O arena, of all together "
-              "(ceiling).\nlive_limit bounds what is live. age_*: 0 means never.");
+static const char doc[] = PyDoc_STR(
+    "Service(*, execution_limit=None, io_limit=None, ceiling=None, live_limit=None, "
+    "exhaustion='grow', reuse_ratio=None, age_runs=None, age_seconds=None, store=None, "
+    "scrub=False, maintenance_thread=True, huge_pages=None, backing=None)\n--\n\n"
+    "Execution arenas of all threads and one I/O arena under common limits; idle storage "
+    "goes back by\nitself.\n\n"
+    "Limits are retained bytes: of each execution arena, of the I/O arena, of all together "
+    "(ceiling).\nlive_limit bounds what is live. age_*: 0 means never.");
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)(uintptr_t)doc},

@@ -64,8 +64,8 @@ PyTypeObject *hearthpy_tuple_type(PyObject *module, PyStructSequence_Desc *descr
         "consistent", "whether none of the figures changed while they were read"                   \
     }
 
-static PyStructSequence_Field execution_fields[] = {
-    CONSISTENT, HEARTH_EXEC_STATS_MAP(FIELD){NULL, NULL}};
+static PyStructSequence_Field execution_fields[] = {CONSISTENT,
+                                                    HEARTH_EXEC_STATS_MAP(FIELD){NULL, NULL}};
 static PyStructSequence_Field io_fields[] = {CONSISTENT, HEARTH_IO_STATS_MAP(FIELD){NULL, NULL}};
 static PyStructSequence_Field trim_fields[] = {
     HEARTH_TRIM_REPORT_MAP(FIELD){
@@ -90,12 +90,12 @@ static PyStructSequence_Field service_fields[] = {SERVICE_MAP(FIELD){NULL, NULL}
 static PyStructSequence_Desc execution_description = {
     "hearth.ExecutionArenaStats", PyDoc_STR("One consistent reading of an execution arena."),
     execution_fields, 1 HEARTH_EXEC_STATS_MAP(COUNT)};
-static PyStructSequence_Desc io_description = {
-    "hearth.IOArenaStats", PyDoc_STR("One consistent reading of an I/O arena."), io_fields,
-    1 HEARTH_IO_STATS_MAP(COUNT)};
-static PyStructSequence_Desc service_description = {
-    "hearth.ServiceStats", PyDoc_STR("The figures of a service."), service_fields,
-    0 SERVICE_MAP(COUNT)};
+static PyStructSequence_Desc io_description = {"hearth.IOArenaStats",
+                                               PyDoc_STR("One consistent reading of an I/O arena."),
+                                               io_fields, 1 HEARTH_IO_STATS_MAP(COUNT)};
+static PyStructSequence_Desc service_description = {"hearth.ServiceStats",
+                                                    PyDoc_STR("The figures of a service."),
+                                                    service_fields, 0 SERVICE_MAP(COUNT)};
 static PyStructSequence_Desc trim_description = {
     "hearth.TrimReport", PyDoc_STR("What a trim gave back, and why the rest stayed; bytes."),
     trim_fields, 0 HEARTH_TRIM_REPORT_MAP(COUNT) + 1};
