@@ -50,7 +50,7 @@ struct hearthpy_state {
     PyTypeObject *io_arena;
     PyTypeObject *service;
     PyTypeObject *execution_stats, *io_stats, *service_stats, *trim_report; /* struct sequences */
-    PyTypeObject *node, *c_kernel, *plan, *runtime, *run_stats;
+    PyTypeObject *node, *c_kernel, *plan, *runtime, *run_stats, *task;
     PyObject *asarray; /* numpy.asarray; None: there is no NumPy; NULL: nobody asked yet */
 };
 
