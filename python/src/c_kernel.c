@@ -29,7 +29,7 @@ static int read_address(PyObject *value, const char *name, void **address)
     return *address == NULL && PyErr_Occurred() != NULL ? -1 : 0;
 }
 
-static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *names)
+static PyObject *construct(PyTypeObject *type, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"function", "user", "keep", "slot_aware", NULL};
     PyObject *function, *user = NULL, *keep = Py_None;
@@ -66,7 +66,7 @@ static void dealloc(PyObject *self)
 {
     PyObject_GC_UnTrack(self);
     Py_CLEAR(self_of(self)->keep);
-    hearthpy_free_object(self);
+    hearthpy_object_free(self);
 }
 
 static PyObject *represent(PyObject *self)
@@ -79,7 +79,7 @@ static PyObject *represent(PyObject *self)
 
 /* No tp_clear: `keep` is what the code lives in, and stays as long as something may call it. */
 static PyType_Slot slots[] = {
-    {Py_tp_new, (void *)new},
+    {Py_tp_new, (void *)construct},
     {Py_tp_dealloc, (void *)dealloc},
     {Py_tp_traverse, (void *)traverse},
     {Py_tp_repr, (void *)represent},

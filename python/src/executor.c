@@ -82,7 +82,7 @@ static void task_dealloc(PyObject *object)
             hearthpy_call_dropped(self->runtime);
     }
     Py_DECREF((PyObject *)self->runtime);
-    hearthpy_free_object(object);
+    hearthpy_object_free(object);
 }
 
 static PyType_Slot slots[] = {

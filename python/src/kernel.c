@@ -29,6 +29,11 @@ struct hearthpy_entry *hearthpy_entry(void)
     return current;
 }
 
+bool hearthpy_in_run(void)
+{
+    return current != NULL;
+}
+
 void hearthpy_keep_error(struct hearthpy_runtime *runtime)
 {
     PyObject *type, *value, *traceback;

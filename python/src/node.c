@@ -77,7 +77,7 @@ static PyObject *array_of_value(const struct hearthpy_state *state, PyObject *na
     return hearthpy_array_on(state, lease, &layout);
 }
 
-static PyObject *input(struct hearthpy_state *state, struct hearthpy_node_view *self,
+static PyObject *input(const struct hearthpy_state *state, struct hearthpy_node_view *self,
                        Py_ssize_t slot)
 {
     PyObject *name = PyTuple_GetItem(self->node->inputs, slot);
@@ -202,7 +202,7 @@ static PyObject *temporary(PyObject *object, PyObject *args, PyObject *keywords)
 static void dealloc(PyObject *self)
 {
     hearthpy_node_view_end(self);
-    hearthpy_free_object(self);
+    hearthpy_object_free(self);
 }
 
 static PyObject *represent(PyObject *object)

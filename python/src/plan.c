@@ -87,7 +87,7 @@ static int number_inputs(struct hearthpy_plan *self)
     return self->numbers == NULL ? -1 : 0;
 }
 
-static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *construct(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"inputs", "outputs", NULL};
     const struct hearthpy_state *state = PyType_GetModuleState(type);
@@ -333,7 +333,7 @@ static void dealloc(PyObject *object)
     Py_XDECREF(self->inputs);
     Py_XDECREF(self->outputs);
     Py_XDECREF(self->numbers);
-    hearthpy_free_object(object);
+    hearthpy_object_free(object);
 }
 
 static PyObject *represent(PyObject *object)
@@ -366,7 +366,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, (void *)new},
+    {Py_tp_new, (void *)construct},
     {Py_tp_dealloc, (void *)dealloc},
     {Py_tp_traverse, (void *)traverse},
     {Py_tp_clear, (void *)clear},

@@ -110,9 +110,8 @@ static PyObject *run(const struct hearthpy_state *state, struct hearthpy_runtime
         chosen = &executor;
         self->executor = Py_NewRef(call->executor);
     }
-    if (self->execution != NULL && hearthpy_execution_get(state, self->execution) == NULL)
-        return NULL;
-    if (hearthpy_feeds_open(state, self, call->feeds) != 0 || run_nodes(state, self, chosen) != 0)
+    if (hearthpy_runtime_pin(state, self) != 0 ||
+        hearthpy_feeds_open(state, self, call->feeds) != 0 || run_nodes(state, self, chosen) != 0)
         return NULL;
     return export_all(state, self, call->leases != 0);
 }
@@ -125,6 +124,7 @@ static void end(struct hearthpy_runtime *self)
     (void)hearth_context_clear(self->context);
     hearthpy_feeds_close(self);
     hearthpy_call_dropped(self);
+    hearthpy_runtime_unpin(self);
     Py_CLEAR(self->executor);
     Py_CLEAR(self->error);
     self->running = false;

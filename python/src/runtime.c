@@ -33,6 +33,7 @@ static int choose_arenas(const struct hearthpy_state *state, struct hearthpy_run
         if (arena == NULL)
             return -1;
         options->execution = hearth_exec_allocator(arena);
+        self->allocator = options->execution;
     }
     if (self->io_arena != NULL) {
         options->arena = hearthpy_io_get(state, self->io_arena);
@@ -43,19 +44,29 @@ static int choose_arenas(const struct hearthpy_state *state, struct hearthpy_run
     return 0;
 }
 
+static int open_context(const struct hearthpy_state *state, struct hearthpy_runtime *self,
+                        struct hearth_context_options *options)
+{
+    if (choose_arenas(state, self, options) != 0)
+        return -1;
+    options->plan = ((struct hearthpy_plan *)self->plan)->plan;
+    enum hearth_status status = hearth_context_create(options, &self->context);
+    if (status == HEARTH_OK)
+        return 0;
+    hearthpy_raise(state, status, "a runtime");
+    return -1;
+}
+
 static int open_runtime(const struct hearthpy_state *state, struct hearthpy_runtime *self)
 {
-    struct hearthpy_plan *plan = (struct hearthpy_plan *)self->plan;
+    const struct hearthpy_plan *plan = (const struct hearthpy_plan *)self->plan;
     struct hearth_context_options context = HEARTH_CONTEXT_OPTIONS_INIT;
     struct hearth_session_options session = HEARTH_SESSION_OPTIONS_INIT;
-    if (choose_arenas(state, self, &context) != 0)
+    if (open_context(state, self, &context) != 0)
         return -1;
-    context.plan = plan->plan;
     session.plan = plan->plan;
     session.service = context.service;
-    enum hearth_status status = hearth_context_create(&context, &self->context);
-    if (status == HEARTH_OK)
-        status = hearth_session_create(&session, &self->session);
+    enum hearth_status status = hearth_session_create(&session, &self->session);
     self->feeds = calloc((size_t)PyTuple_Size(plan->inputs) + 1, sizeof(*self->feeds));
     if (status == HEARTH_OK && self->feeds == NULL)
         status = HEARTH_NO_MEMORY;
@@ -65,7 +76,33 @@ static int open_runtime(const struct hearthpy_state *state, struct hearthpy_runt
     return -1;
 }
 
-static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *keywords)
+int hearthpy_runtime_pin(const struct hearthpy_state *state, struct hearthpy_runtime *self)
+{
+    if (self->execution == NULL)
+        return 0;
+    struct hearth_exec *arena = hearthpy_execution_pin(state, self->execution);
+    if (arena == NULL)
+        return -1;
+    self->pinned = true;
+    if (hearth_exec_allocator(arena) == self->allocator)
+        return 0;
+    /* One of a service is another one since its thread detached. */
+    struct hearth_context_options options = HEARTH_CONTEXT_OPTIONS_INIT;
+    struct hearth_context *old = self->context;
+    if (open_context(state, self, &options) != 0)
+        return -1;
+    (void)hearth_context_destroy(old);
+    return 0;
+}
+
+void hearthpy_runtime_unpin(struct hearthpy_runtime *self)
+{
+    if (self->pinned)
+        hearthpy_execution_unpin(self->execution);
+    self->pinned = false;
+}
+
+static PyObject *construct(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"plan", "service", "execution_arena", "io_arena", NULL};
     const struct hearthpy_state *state = PyType_GetModuleState(type);
@@ -181,7 +218,7 @@ static void dealloc(PyObject *object)
     Py_XDECREF(self->execution);
     Py_XDECREF(self->service);
     Py_XDECREF(self->plan);
-    hearthpy_free_object(object);
+    hearthpy_object_free(object);
 }
 
 static PyGetSetDef properties[] = {
@@ -218,7 +255,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, (void *)new},
+    {Py_tp_new, (void *)construct},
     {Py_tp_dealloc, (void *)dealloc},
     {Py_tp_traverse, (void *)traverse},
     {Py_tp_clear, (void *)clear},

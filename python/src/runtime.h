@@ -9,7 +9,7 @@
 #ifndef HEARTH_PYTHON_RUNTIME_H
 #define HEARTH_PYTHON_RUNTIME_H
 
-#include "core.h"
+#include "arena.h"
 
 #include <hearth/context.h>
 #include <hearth/kernel.h>
@@ -83,10 +83,12 @@ struct hearthpy_runtime {
     struct hearth_io *io; /* the one in use; kept by the context */
     struct hearth_session *session;
     struct hearth_context *context;
-    struct hearthpy_source *feeds; /* by number of the plan's input */
+    struct hearth_allocator *allocator; /* of the context: the execution arena's that was given */
+    struct hearthpy_source *feeds;      /* by number of the plan's input */
     /* Guarded by the GIL. */
     bool running;
-    bool ran; /* `stats` are of a run */
+    bool pinned; /* the execution arena */
+    bool ran;    /* `stats` are of a run */
     struct hearth_run_stats stats;
     struct hearthpy_extra extra;
     PyObject *executor; /* of the run that is going on; NULL */
@@ -106,7 +108,7 @@ struct hearthpy_entry {
 /* Give up the GIL to run nodes, and take it again. */
 void hearthpy_enter(struct hearthpy_entry *entry, struct hearthpy_runtime *runtime);
 void hearthpy_leave(struct hearthpy_entry *entry);
-/* The calling thread's; it is in a run. */
+/* The calling thread's; NULL: it is in no run. */
 struct hearthpy_entry *hearthpy_entry(void);
 /* The kernel of all nodes; `user` is a struct hearthpy_node. */
 enum hearth_status hearthpy_node_run(struct hearth_context *context, void *user);
@@ -136,7 +138,8 @@ void hearthpy_source_close(struct hearthpy_source *source);
 /* Its elements in C order. */
 void hearthpy_source_copy(const struct hearthpy_source *source, void *to);
 /* The memory as a read-only array, which keeps it. */
-PyObject *hearthpy_source_array(struct hearthpy_state *state, const struct hearthpy_source *source);
+PyObject *hearthpy_source_array(const struct hearthpy_state *state,
+                                const struct hearthpy_source *source);
 
 /* feeds.c */
 
@@ -171,6 +174,12 @@ PyObject *hearthpy_node_view_put(PyObject *self, PyObject *args);
 
 int hearthpy_plan_complete(const struct hearthpy_state *state, struct hearthpy_plan *self);
 
+/* runtime.c */
+
+/* The execution arena that was given, if one was, may be used until hearthpy_runtime_unpin(). -1 with an exception. */
+int hearthpy_runtime_pin(const struct hearthpy_state *state, struct hearthpy_runtime *self);
+void hearthpy_runtime_unpin(struct hearthpy_runtime *self);
+
 /* run.c, executor.c */
 
 PyObject *hearthpy_runtime_run(PyObject *self, PyObject *args, PyObject *names);
@@ -191,14 +200,5 @@ PyTypeObject *hearthpy_task_type(PyObject *module);
 PyTypeObject *hearthpy_run_stats_type(void);
 PyObject *hearthpy_run_stats(const struct hearthpy_state *state,
                              const struct hearth_run_stats *stats);
-
-/* Free an object of one of these types. */
-static inline void hearthpy_free_object(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
-}
 
 #endif

@@ -138,27 +138,39 @@ void hearthpy_source_copy(const struct hearthpy_source *source, void *to)
         PyEval_RestoreThread(thread);
 }
 
-/* A read-only view of the object's own, which keeps it: not of our Py_buffer, which ends with the run. */
-static PyObject *array_of_object(struct hearthpy_state *state, PyObject *object)
+/* numpy.asarray of what is taken over in every case; that itself where there is no NumPy. */
+static PyObject *as_array(const struct hearthpy_state *state, PyObject *view)
 {
-    PyObject *array = NULL;
-    PyObject *view = PyMemoryView_FromObject(object);
-    PyObject *readonly = view == NULL ? NULL : PyObject_CallMethod(view, "toreadonly", NULL);
-    PyObject *numpy = readonly == NULL ? NULL : PyImport_ImportModule("numpy");
-    if (numpy != NULL)
-        array = PyObject_CallMethod(numpy, "asarray", "O", readonly);
-    else if (readonly != NULL && PyErr_ExceptionMatches(PyExc_ImportError)) {
-        PyErr_Clear(); /* without NumPy the view has to do */
-        array = Py_NewRef(readonly);
+    PyObject *asarray = Py_XNewRef(state->asarray);
+    if (asarray == NULL) { /* the first array of all */
+        PyObject *numpy = PyImport_ImportModule("numpy");
+        asarray = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "asarray");
+        Py_XDECREF(numpy);
+        if (asarray == NULL && PyErr_ExceptionMatches(PyExc_ImportError))
+            PyErr_Clear();
+        else if (asarray == NULL)
+            Py_CLEAR(view);
     }
-    (void)state;
-    Py_XDECREF(numpy);
-    Py_XDECREF(readonly);
-    Py_XDECREF(view);
+    PyObject *array = view;
+    if (asarray != NULL && asarray != Py_None) {
+        array = PyObject_CallFunctionObjArgs(asarray, view, NULL);
+        Py_DECREF(view);
+    }
+    Py_XDECREF(asarray);
     return array;
 }
 
-PyObject *hearthpy_source_array(struct hearthpy_state *state, const struct hearthpy_source *source)
+/* A read-only view of the object's own, which keeps it: not of our Py_buffer, which ends with the run. */
+static PyObject *array_of_object(const struct hearthpy_state *state, PyObject *object)
+{
+    PyObject *view = PyMemoryView_FromObject(object);
+    PyObject *readonly = view == NULL ? NULL : PyObject_CallMethod(view, "toreadonly", NULL);
+    Py_XDECREF(view);
+    return readonly == NULL ? NULL : as_array(state, readonly);
+}
+
+PyObject *hearthpy_source_array(const struct hearthpy_state *state,
+                                const struct hearthpy_source *source)
 {
     if (source->lease == NULL)
         return array_of_object(state, source->object);
