@@ -50,7 +50,7 @@ struct hearthpy_state {
     PyTypeObject *io_arena;
     PyTypeObject *service;
     PyTypeObject *execution_stats, *io_stats, *service_stats, *trim_report; /* struct sequences */
-    PyTypeObject *node, *c_kernel, *plan, *runtime, *run_stats;
+    PyTypeObject *node, *c_kernel, *plan, *runtime, *run_stats, *task;
     PyObject *asarray; /* numpy.asarray; None: there is no NumPy; NULL: nobody asked yet */
 };
 
@@ -191,5 +191,7 @@ PyTypeObject *hearthpy_tuple_type(PyObject *module, PyStructSequence_Desc *descr
 
 /* plan.c, node.c, runtime.c: kernels, plans and runs. Adds its types to the module and the state. */
 int hearthpy_runtime_add(PyObject *module, struct hearthpy_state *state);
+/* Whether the calling thread is inside of a run: in a kernel. */
+bool hearthpy_in_run(void);
 
 #endif
