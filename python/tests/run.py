@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py [NEEDED_MODULE...] -- MODULE [ARGUMENT...]
+"""run.py [NEEDED_MODULE...] -- MODULE|FILE.py [ARGUMENT...]
 
-As python -m MODULE ARGUMENT..., for ctest: where a needed module is not installed it says so and exits with 77,
-which ctest shows as skipped.
+As python -m MODULE ARGUMENT..., or python FILE.py ARGUMENT..., for ctest: where a needed module is not installed it
+says so and exits with 77, which ctest shows as skipped.
 """
 
 import importlib.util
@@ -27,7 +27,10 @@ def main() -> None:
     # What the folder of this file holds is not for import by its name.
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     sys.argv = command
-    runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+    if command[0].endswith(".py"):
+        runpy.run_path(command[0], run_name="__main__")
+    else:
+        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
 
 
 main()
