@@ -151,10 +151,8 @@ static PyObject *detach(PyObject *self, PyObject *unused)
         return hearthpy_fail(hearthpy_state_of(self), HEARTH_BUSY,
                              "Service.detach: this thread is inside of a run, whose arenas it "
                              "needs; detach it when run() has returned");
-    Py_BEGIN_ALLOW_THREADS
-    status = hearth_service_detach(service_of(self));
-    Py_END_ALLOW_THREADS
-    return answer(self, status, "Service.detach");
+    Py_BEGIN_ALLOW_THREADS status = hearth_service_detach(service_of(self));
+    Py_END_ALLOW_THREADS return answer(self, status, "Service.detach");
 }
 
 static PyObject *stats(PyObject *self, PyObject *unused)
