@@ -21,7 +21,7 @@ def library(tmp_path_factory):
 def service():
     made = hearth.Service(age_runs=0, age_seconds=0, maintenance_thread=False)
     yield made
-    assert settle(made.io) == 0 and settle(made.execution) == 0
+    assert settle(made.io) == 0 and made.execution.live_count == 0
     assert made.io.stats().misuses == 0 and made.execution.stats().misuses == 0
 
 
