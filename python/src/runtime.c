@@ -89,8 +89,10 @@ int hearthpy_runtime_pin(const struct hearthpy_state *state, struct hearthpy_run
     /* One of a service is another one since its thread detached. */
     struct hearth_context_options options = HEARTH_CONTEXT_OPTIONS_INIT;
     struct hearth_context *old = self->context;
-    if (open_context(state, self, &options) != 0)
+    if (open_context(state, self, &options) != 0) {
+        self->allocator = NULL; /* the context keeps the old one: try again in the next run */
         return -1;
+    }
     (void)hearth_context_destroy(old);
     return 0;
 }
