@@ -64,7 +64,7 @@ def _load() -> ModuleType:
         raise ImportError("hearth's allocator for NumPy needs NumPy 1.22 or later, which is not installed: "
                           "install numpy") from error
     try:
-        from . import _numpy_memory  # type: ignore[attr-defined]
+        from . import _numpy_memory
     except ModuleNotFoundError as error:
         raise ImportError("this build of hearth has no allocator for NumPy: build hearth again where NumPy's headers "
                           "are (numpy.get_include() names their folder)") from error

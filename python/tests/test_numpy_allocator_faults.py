@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy's allocator: page faults per iteration, with it and without. Times are printed, never tested."""
+
+import time
+
+import numpy as np
+import pytest
+
+import hearth
+from numpy_support import MIB, collect, faults_of
+
+# A fault or two of the interpreter's own may fall into a round.
+FEW = 2
+SIZE = 64 * MIB
+
+
+@pytest.fixture
+def service():
+    made = hearth.Service()
+    yield made
+    collect()
+    assert made.live_bytes == 0
+    made.close()
+
+
+@pytest.fixture
+def operands():
+    return np.ones(SIZE // 8), np.ones(SIZE // 8)
+
+
+def huge_pages():
+    """Whether NumPy's own large blocks and ours get huge pages here."""
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as mode:
+            return "[never]" not in mode.read()
+    except OSError:
+        return False
+
+
+def timed(call):
+    began = time.perf_counter()
+    count = faults_of(call)
+    return count, (time.perf_counter() - began) / 14 * 1e3
+
+
+def compare(name, call, *allocators):
+    """Faults per iteration by default and with each allocator."""
+    figures = [timed(call)]
+    for allocator in allocators:
+        with allocator:
+            figures.append(timed(call))
+    print(name, " ".join(f"{count:.1f} faults, {ms:.2f} ms;" for count, ms in figures))
+    return [count for count, _ in figures]
+
+
+def test_a_sum(service, operands):
+    b, c = operands
+
+    def add():
+        a = b + c
+        return a.size
+
+    default, ours = compare("a = b + c", add, hearth.numpy_allocator(service))
+    assert default >= 500
+    assert ours <= FEW
+
+
+def test_temporaries_that_live_together(service):
+    def six():
+        return [np.ones(MIB // 8) for _ in range(6)][0].size
+
+    default, ours = compare("6 x 1 MiB", six, hearth.numpy_allocator(service))
+    assert default >= 500
+    assert ours <= FEW
+
+
+def test_mixed_sizes(service):
+    sizes = [(i * 37 % 24 + 1) * MIB // 2 for i in range(24)]
+
+    def mixed():
+        live = []
+        for size in sizes:
+            live.append(np.empty(size, np.uint8))
+            live[-1].fill(1)
+            if len(live) > 8:
+                live.pop(0)
+        return len(live)
+
+    default, ours = compare("24 mixed", mixed, hearth.numpy_allocator(service))
+    assert default >= 500
+    assert ours <= FEW
+
+
+def test_zeros_that_are_used(service):
+    def used():
+        a = np.zeros(SIZE // 8)
+        a += 1
+        return a.size
+
+    default, warm, lazy = compare("zeros += 1", used, hearth.numpy_allocator(service, zeros="warm"),
+                                  hearth.numpy_allocator(service))
+    assert default >= 500
+    assert warm <= FEW
+    assert lazy <= (SIZE // (2 * MIB) + FEW if huge_pages() else SIZE // 4096 + FEW)
+
+
+def test_zeros_that_are_not_touched_cost_no_pages(service):
+    with hearth.numpy_allocator(service):
+        dirty = [np.zeros(SIZE, np.uint8) for _ in range(4)]
+        for array in dirty:
+            array.fill(1)
+        resident = resident_bytes()
+        del dirty, array
+        zeros = [np.zeros(SIZE, np.uint8) for _ in range(4)]
+        assert faults_of(lambda: np.zeros(SIZE, np.uint8)) <= FEW
+        assert resident - resident_bytes() > 3 * SIZE
+        assert not zeros[3][::4096].any()
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def test_threads(service, operands):
+    b, c = operands
+    counts = {}
+
+    def body(name):
+        counts[name] = faults_of(lambda: (b + c).size)
+
+    def run(name, **keywords):
+        threads = [hearth.NumpyThread(target=body, args=(name,), **keywords) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    run("default")
+    run("ours", allocator=hearth.numpy_allocator(service))
+    print(counts)
+    # Both threads' faults are counted, and the other one may still be in its first rounds. The kernel aligns some of
+    # the default's mappings to huge pages: 33 faults each.
+    assert counts["default"] >= 33
+    assert counts["ours"] < 33
+
+
+def test_loops_below_the_threshold_of_the_heap_do_not_get_worse(service):
+    def loop():
+        for _ in range(10):
+            np.ones(16 * MIB // 8)
+
+    default, ours = compare("16 MiB", loop, hearth.numpy_allocator(service))
+    assert ours <= FEW
