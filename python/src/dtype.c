@@ -231,7 +231,7 @@ static const struct hearthpy_dtype *of_numpy(PyObject *value)
     PyObject *descriptor = PyObject_CallMethod(numpy, "dtype", "O", value);
     Py_DECREF(numpy);
     if (descriptor == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError))
             return NULL;
         PyErr_Clear();
         return unknown(value);
