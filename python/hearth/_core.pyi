@@ -56,6 +56,7 @@ def backing() -> str:
 def backings() -> Tuple[str, ...]:
     """The backings that this build has."""
 
+@final
 class ExecutionArenaStats(NamedTuple):
     """One consistent reading of an execution arena; the fields are those of hearth_exec_stats in stats.h. A bound that
     nobody set is None."""
@@ -97,6 +98,7 @@ class ExecutionArenaStats(NamedTuple):
     plan_bound: int
     cold_bytes: int
 
+@final
 class IOArenaStats(NamedTuple):
     """One consistent reading of an I/O arena; the fields are those of hearth_io_stats in stats.h. A bound that nobody
     set is None."""
@@ -128,6 +130,7 @@ class IOArenaStats(NamedTuple):
     lost_bytes: int
     misuses: int
 
+@final
 class ServiceStats(NamedTuple):
     thread_count: int
     waiter_count: int
@@ -140,6 +143,7 @@ class ServiceStats(NamedTuple):
     execution_footprint: int
     io_footprint: int
 
+@final
 class TrimReport(NamedTuple):
     """What a trim gave back, and why the rest stayed; bytes. The fields are those of hearth_trim_report."""
 
