@@ -421,16 +421,18 @@ class Node:
     @property
     def inputs(self) -> Tuple[Any, ...]:
         """The values of the inputs, as read-only NumPy arrays (leases where NumPy is missing or does not know the
-        type). They stay valid as long as somebody refers to them, also after the run."""
+        type, and memoryviews of what was fed). They stay valid as long as somebody refers to them, also after the
+        run."""
     @property
     def output_count(self) -> int: ...
-    def role(self, slot: int) -> Literal["none", "execution", "io"]:
+    def role(self, slot: int, /) -> Literal["none", "execution", "io"]:
         """Whether an output is an intermediate or a declared output."""
     def output(self, slot: int, shape: _Shape, dtype: _DType) -> Any:
         """Make an output where the plan wants it, and return it as a writable array with unspecified content."""
     def put(self, slot: int, value: Any) -> None:
         """Give an output an existing value: a lease or an array of this process, by a copy unless it is a lease of
-        the arena that the plan wants. Passing an input on is fine."""
+        the arena that the plan wants. Passing an input on is fine: an intermediate is passed as it is, and copied
+        where it leaves, as are values that another output has."""
     def temporary(self, shape: _Shape, dtype: _DType = "uint8") -> Any:
         """A workspace of the running thread's arena."""
 
@@ -451,7 +453,7 @@ class Plan:
         """Add a node. Returns its number."""
     def build(self) -> None:
         """Check and order the nodes now. InvalidError names the node and the value that are wrong."""
-    def role(self, node: int, slot: int) -> Literal["none", "execution", "io"]: ...
+    def role(self, node: int, slot: int, /) -> Literal["none", "execution", "io"]: ...
     def order(self) -> Tuple[int, ...]: ...
     @property
     def inputs(self) -> Tuple[str, ...]: ...
@@ -459,11 +461,28 @@ class Plan:
     def outputs(self) -> Tuple[str, ...]: ...
 
 class RunStats(NamedTuple):
-    """The figures of one run: one field for each line of HEARTH_RUN_STATS_MAP in session.h."""
+    """The figures of one run: one field for each line of HEARTH_RUN_STATS_MAP in session.h. Workspaces and copies that
+    were made for kernels in Python are among them; the peaks are without those workspaces."""
 
     runs: int
     nodes: int
-    # and so on
+    threads: int
+    tensors: int
+    temporaries: int
+    released: int
+    reused_in_place: int
+    remote_deaths: int
+    payload_copies: int
+    copied_bytes: int
+    staged_copies: int
+    migration_copies: int
+    taken: int
+    body_runs: int
+    backing_acquires: int
+    backing_releases: int
+    execution_peak_bytes: int
+    io_peak_bytes: int
+    elapsed_ns: int
 
 @final
 class Runtime:
@@ -492,6 +511,7 @@ class Runtime:
         """Run the plan once. `feeds` are arrays (anything with the buffer protocol or DLPack), borrowed for the
         time of the run; those that are not contiguous are copied. `executor` is a concurrent.futures.Executor of
         threads for parallel nodes, with up to `threads` of them. Returns the declared outputs by name, as NumPy
-        arrays, or as leases with leases=True. An exception of a kernel is raised here."""
+        arrays, or as leases with leases=True. An exception of a kernel is raised here, the first one if there are
+        several, with a note that names the node; the next run starts clean. One run at a time: BusyError."""
     def clear(self) -> None:
         """Forget what the last run left. Outputs that were returned stay valid."""

@@ -234,8 +234,8 @@ static PyMethodDef methods[] = {
      PyDoc_STR("output($self, slot, shape, dtype)\n--\n\nMake an output where the plan wants it, "
                "and return it "
                "as a writable array with unspecified content.")},
-    {"put", hearthpy_node_view_put, METH_VARARGS,
-     PyDoc_STR("put($self, slot, value, /)\n--\n\nGive an output an existing value: a lease or an "
+    {"put", (PyCFunction)(void (*)(void))hearthpy_node_view_put, METH_VARARGS | METH_KEYWORDS,
+     PyDoc_STR("put($self, slot, value)\n--\n\nGive an output an existing value: a lease or an "
                "array of this "
                "process, by a copy unless it is a lease of\nthe arena that the plan wants. Passing "
                "an input on "

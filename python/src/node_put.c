@@ -133,12 +133,14 @@ static PyObject *put_source(struct hearthpy_node_view *self, size_t slot, PyObje
                          name, source->bytes, hearth_status_text(status));
 }
 
-PyObject *hearthpy_node_view_put(PyObject *object, PyObject *args)
+PyObject *hearthpy_node_view_put(PyObject *object, PyObject *args, PyObject *keywords)
 {
+    static char *names[] = {"slot", "value", NULL};
     struct hearthpy_node_view *self = (struct hearthpy_node_view *)object;
     Py_ssize_t slot;
     PyObject *value, *name;
-    if (!hearthpy_node_view_check(self) || !PyArg_ParseTuple(args, "nO:put", &slot, &value) ||
+    if (!hearthpy_node_view_check(self) ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "nO:put", names, &slot, &value) ||
         (name = hearthpy_node_view_slot(self, slot)) == NULL)
         return NULL;
     struct hearthpy_source source;

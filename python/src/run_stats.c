@@ -16,9 +16,9 @@ static PyStructSequence_Desc description = {
     .n_in_sequence = sizeof(fields) / sizeof(fields[0]) - 1,
 };
 
-PyTypeObject *hearthpy_run_stats_type(void)
+PyTypeObject *hearthpy_run_stats_type(PyObject *module)
 {
-    return PyStructSequence_NewType(&description);
+    return hearthpy_tuple_type(module, &description);
 }
 
 PyObject *hearthpy_run_stats(const struct hearthpy_state *state,

@@ -299,7 +299,8 @@ int hearthpy_runtime_add(PyObject *module, struct hearthpy_state *state)
                    add_type(module, hearthpy_node_type(module), &state->node, true) == 0 &&
                    add_type(module, hearthpy_plan_type(module), &state->plan, true) == 0 &&
                    add_type(module, hearthpy_task_type(module), &state->task, false) == 0 &&
-                   add_type(module, hearthpy_run_stats_type(), &state->run_stats, true) == 0 &&
+                   add_type(module, hearthpy_run_stats_type(module), &state->run_stats, false) ==
+                       0 &&
                    add_type(module, hearthpy_runtime_type(module), &state->runtime, true) == 0
                ? 0
                : -1;

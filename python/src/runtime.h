@@ -168,7 +168,7 @@ void hearthpy_node_view_end(PyObject *view);
 bool hearthpy_node_view_check(struct hearthpy_node_view *self);
 /* The output slot of an argument; NULL when there is none or it is not used: an exception is set then. */
 PyObject *hearthpy_node_view_slot(struct hearthpy_node_view *self, Py_ssize_t slot);
-PyObject *hearthpy_node_view_put(PyObject *self, PyObject *args);
+PyObject *hearthpy_node_view_put(PyObject *self, PyObject *args, PyObject *names);
 
 /* plan.c, plan_build.c */
 
@@ -196,8 +196,8 @@ PyTypeObject *hearthpy_c_kernel_type(PyObject *module);
 PyTypeObject *hearthpy_node_type(PyObject *module);
 PyTypeObject *hearthpy_runtime_type(PyObject *module);
 PyTypeObject *hearthpy_task_type(PyObject *module);
-/* run_stats.c */
-PyTypeObject *hearthpy_run_stats_type(void);
+/* run_stats.c; adds it to the module. */
+PyTypeObject *hearthpy_run_stats_type(PyObject *module);
 PyObject *hearthpy_run_stats(const struct hearthpy_state *state,
                              const struct hearth_run_stats *stats);
 
