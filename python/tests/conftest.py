@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all tests share. Every arena that a test gets from here must have everything back when the test ends."""
 
+import gc
 import os
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(f"hearth is {hearth.__file__}, not {package}: look at PYTHONPATH")
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests collect garbage thousands of times: only their own."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def native_path(tmp_path_factory):
     path = support.compile_native(tmp_path_factory.mktemp("native"))
@@ -38,12 +46,13 @@ def native(native_path):
 
 @pytest.fixture
 def exactly_once():
-    """No buffer is returned twice while the test runs."""
+    """No buffer is returned twice while the test runs. Tests that make wrong calls say how many (`allowed`)."""
     support.collect()
     before = support.misuses()
-    yield
+    books = types.SimpleNamespace(allowed=0)
+    yield books
     support.collect()
-    assert support.misuses() == before
+    assert before <= support.misuses() <= before + books.allowed
 
 
 @pytest.fixture

@@ -71,19 +71,31 @@ class Watch:
     def returned(self):
         return LIBRARY.hearth_buf_generation(self.buf) != self.generation
 
+    def returned_to(self, arena):
+        """Whether it is back. What another thread returns to an execution arena waits for its owner's next call."""
+        if isinstance(arena, hearth.ExecutionArena) and not self.returned:
+            pending = arena.pending_count
+            try:
+                arena.empty(0)
+            except hearth.Error:
+                return False
+            return pending > 0 and self.returned
+        return self.returned
+
     @property
     def held(self):
         return not self.returned
 
 
 def collect():
-    for _ in range(3):
-        gc.collect()
+    gc.collect()
 
 
 def settled(arena, live=0):
     """Whether exactly `live` buffers of an arena are out, and its books agree."""
     collect()
+    if isinstance(arena, hearth.ExecutionArena) and arena.closed:
+        return True  # its figures are gone with it
     assert arena.live_count == live
     if isinstance(arena, hearth.IOArena):
         assert arena.leased_count == live

@@ -86,7 +86,7 @@ def test_exports_outlive_the_arena(owned, kind, how):
     assert watch.held
     assert content(export) in (0x3C, None)
     if kind in ("numpy", "memoryview"):
-        export[...] = b"\x11" * export.nbytes if kind == "memoryview" else 0
+        export[:] = b"\x11" * export.nbytes if kind == "memoryview" else 0
         assert watch.held
     del export
     gc.collect()
@@ -110,7 +110,7 @@ def test_drop_in_another_thread(owned, kind):
         return value
 
     assert in_thread(drop) in (0x3C, None)
-    assert watch.returned and arena.live_count == before
+    assert arena.live_count == before and watch.returned_to(arena)
 
 
 @pytest.mark.parametrize("kind", sorted(EXPORTS))
@@ -194,7 +194,8 @@ def test_an_arena_of_an_ended_thread_is_refused_cleanly(exactly_once):
         pass
 
 
-def test_execution_arenas_are_for_their_thread(execution):
+def test_execution_arenas_are_for_their_thread(execution, exactly_once):
+    exactly_once.allowed = 5
     lease = execution.empty(64)
     watch = Watch(lease)
 
@@ -216,6 +217,7 @@ def test_execution_arenas_are_for_their_thread(execution):
 
 
 def test_release_owner_hands_an_execution_arena_over(exactly_once):
+    exactly_once.allowed = 1
     arena = hearth.ExecutionArena()
     mine = arena.empty(64)
     arena.release_owner()
@@ -290,12 +292,30 @@ def test_closed_arenas_refuse_and_still_take_back(arena):
     assert watch.returned
 
 
-def test_figures_are_readable_after_close(arena):
-    lease = arena.empty(64)
-    arena.close()
-    assert arena.live_count == 1
+def test_figures_are_readable_after_close(io):
+    lease = io.empty(64)
+    io.close()
+    assert io.live_count == 1
     del lease
-    assert arena.live_count == 0 and arena.retained_bytes == 0
+    assert io.live_count == 0 and io.retained_bytes == 0
+
+
+def test_figures_of_closed_execution_arenas_are_refused_cleanly(execution):
+    lease = execution.empty(64)
+    execution.close()
+    for name in ("live_count", "live_bytes", "footprint", "retention_limit", "capacity"):
+        try:
+            assert getattr(execution, name) is not None
+        except hearth.ClosedError:
+            pass
+    for call in (execution.stats, execution.trim, execution.reset_peak, execution.run_begin, execution.run_end,
+                 execution.release_owner):
+        try:
+            call()
+        except hearth.ClosedError:
+            pass
+    assert "closed" in repr(execution)
+    assert lease.numpy().size == 64
 
 
 def test_the_io_arena_of_a_service_is_not_closed_alone(service):

@@ -210,7 +210,8 @@ def test_deleters_run_where_python_is_not(arena, native):
             leases.clear()
         array = (ctypes.c_void_p * 32)(*map(ctypes.addressof, tensors))
         assert native.native_delete_many(array, 32, versioned, 4) == 0
-        assert all(watch.returned == versioned for watch in watches)
+        assert arena.live_count == (0 if versioned else 32)
+        assert all(watch.returned_to(arena) == versioned for watch in watches)
 
 
 def test_deleter_with_the_gil_held_by_somebody_who_waits(native_path):
@@ -225,8 +226,8 @@ for arena in (hearth.IOArena(), hearth.ExecutionArena(), hearth.Service().io, he
         del lease
         assert watch.held
         assert native.held.native_delete_on_thread(ctypes.addressof(tensor), keywords is VERSIONED) == 0
-        assert watch.returned
         assert arena.live_count == 0
+        assert watch.returned_to(arena)
 print("done")
 """, native=native_path, timeout=60).stdout
     assert "done" in out
