@@ -37,6 +37,15 @@ static int parse_huge_pages(PyObject *value, uint32_t *mode)
     return 0;
 }
 
+bool hearthpy_has_jemalloc(void)
+{
+#ifdef HEARTHPY_JEMALLOC
+    return true;
+#else
+    return false;
+#endif
+}
+
 int hearthpy_backing(const struct hearthpy_state *state, PyObject *name, PyObject *huge_pages,
                      struct hearth_backing **backing)
 {
@@ -51,14 +60,15 @@ int hearthpy_backing(const struct hearthpy_state *state, PyObject *name, PyObjec
         return 0;
     if (!named && default_kind(state, &kind) != 0)
         return -1;
+    if (kind == JEMALLOC && !hearthpy_has_jemalloc()) {
+        (void)hearthpy_fail(state, HEARTH_INVALID,
+                            "backing \"jemalloc\" is not in this build; backings() tells what is");
+        return -1;
+    }
     enum hearth_status status = kind == JEMALLOC ? hearth_backing_create_jemalloc(&options, backing)
                                                  : hearth_backing_create_mmap(&options, backing);
     if (status == HEARTH_OK)
         return 0;
-    if (status == HEARTH_INVALID && kind == JEMALLOC)
-        (void)hearthpy_fail(state, status,
-                            "backing \"jemalloc\" is not in this build; backings() tells what is");
-    else
-        (void)hearthpy_raise(state, status, kinds[kind]);
+    (void)hearthpy_raise(state, status, kinds[kind]);
     return -1;
 }

@@ -176,6 +176,9 @@ void hearthpy_execution_unpin(PyObject *object);
 int hearthpy_backing(const struct hearthpy_state *state, PyObject *name, PyObject *huge_pages,
                      struct hearth_backing **backing);
 
+/* Whether the package was built with jemalloc: libhearth would call the question a misuse, and tell. */
+bool hearthpy_has_jemalloc(void);
+
 PyTypeObject *hearthpy_io_arena_type(PyObject *module);
 PyTypeObject *hearthpy_execution_arena_type(PyObject *module);
 PyTypeObject *hearthpy_service_type(PyObject *module);

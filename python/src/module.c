@@ -22,12 +22,10 @@ static PyObject *backing(PyObject *module, PyObject *unused)
 
 static PyObject *backings(PyObject *module, PyObject *unused)
 {
-    struct hearth_backing *jemalloc = NULL;
-    bool has_jemalloc = hearth_backing_create_jemalloc(NULL, &jemalloc) == HEARTH_OK;
     (void)module;
     (void)unused;
-    hearth_backing_unref(jemalloc);
-    return has_jemalloc ? Py_BuildValue("(ss)", "jemalloc", "mmap") : Py_BuildValue("(s)", "mmap");
+    return hearthpy_has_jemalloc() ? Py_BuildValue("(ss)", "jemalloc", "mmap")
+                                   : Py_BuildValue("(s)", "mmap");
 }
 
 static PyMethodDef functions[] = {

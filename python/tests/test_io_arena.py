@@ -135,6 +135,13 @@ def test_a_backing_that_is_not_in_the_build():
         hearth.IOArena(backing="jemalloc")
 
 
+def test_to_ask_for_backings_is_no_misuse(capfd):
+    assert hearth.backing() in hearth.backings()
+    for name in hearth.backings():
+        assert hearth.IOArena(backing=name).empty(8).nbytes == 8
+    assert capfd.readouterr().err == ""
+
+
 def test_options_but_capacity_go_by_name():
     with pytest.raises(TypeError):
         hearth.IOArena(8, 8)
