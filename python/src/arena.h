@@ -33,6 +33,12 @@ PyObject *hearthpy_raise_asked(const struct hearthpy_state *state, enum hearth_s
                                const struct hearthpy_call *call,
                                const struct hearthpy_asked *asked);
 
+/* Lease what was asked for, and if need be wait for it in the arena of a service. A signal's exception ends the wait with
+ * *raised. */
+enum hearth_status hearthpy_io_lease(struct hearth_io *io, bool may_wait,
+                                     struct hearthpy_asked *asked, struct hearth_lease *lease,
+                                     bool *raised);
+
 uint64_t hearthpy_now_ns(void);
 /* Seconds as nanoseconds, at least 1 unless it is 0; UINT64_MAX for infinity and what is beyond. -1 with an exception
  * set: no number, negative, not a number. */

@@ -19,13 +19,19 @@ static PyObject *take(PyObject *self, const struct hearthpy_call *call, PyObject
     if (arena == NULL)
         return NULL;
     if (call->zero && asked.request.size >= HEARTHPY_ZERO_ALONE) {
-        Py_BEGIN_ALLOW_THREADS status = hearth_exec_alloc_ex(arena, &asked.request, &buf);
+        Py_BEGIN_ALLOW_THREADS
+        status = hearth_exec_alloc_ex(arena, &asked.request, &buf);
         Py_END_ALLOW_THREADS
     } else {
         status = hearth_exec_alloc_ex(arena, &asked.request, &buf);
     }
-    PyObject *lease = status == HEARTH_OK ? hearthpy_lease_of_buf(state, buf, &asked.layout)
-                                          : hearthpy_raise_asked(state, status, call, &asked);
+    PyObject *lease = NULL;
+    if (status == HEARTH_OK) {
+        hearthpy_execution_owned(execution_arena_of(self));
+        lease = hearthpy_lease_of_buf(state, buf, &asked.layout);
+    } else {
+        (void)hearthpy_raise_asked(state, status, call, &asked);
+    }
     hearthpy_execution_unpin(self);
     return lease;
 }
@@ -50,6 +56,7 @@ static PyObject *answer(PyObject *self, enum hearth_status status, const char *w
     hearthpy_execution_unpin(self);
     if (status != HEARTH_OK)
         return hearthpy_raise(hearthpy_state_of(self), status, what);
+    hearthpy_execution_owned(execution_arena_of(self));
     Py_RETURN_NONE;
 }
 
@@ -62,8 +69,10 @@ static PyObject *trim(PyObject *self, PyObject *unused)
     (void)unused;
     if (arena == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_exec_trim(arena, &released);
-    Py_END_ALLOW_THREADS PyObject *none = answer(self, status, what);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_exec_trim(arena, &released);
+    Py_END_ALLOW_THREADS
+    PyObject *none = answer(self, status, what);
     if (none == NULL)
         return NULL;
     Py_DECREF(none);
@@ -100,8 +109,10 @@ static PyObject *run_begin(PyObject *self, PyObject *args, PyObject *keywords)
     struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
     if (arena == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_exec_run_begin(arena, key);
-    Py_END_ALLOW_THREADS return answer(self, status, what);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_exec_run_begin(arena, key);
+    Py_END_ALLOW_THREADS
+    return answer(self, status, what);
 }
 
 static PyObject *run_end(PyObject *self, PyObject *unused)
@@ -112,8 +123,10 @@ static PyObject *run_end(PyObject *self, PyObject *unused)
     (void)unused;
     if (arena == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_exec_run_end(arena);
-    Py_END_ALLOW_THREADS return answer(self, status, what);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_exec_run_end(arena);
+    Py_END_ALLOW_THREADS
+    return answer(self, status, what);
 }
 
 /* Whether it may be closed and handed on by itself. */
@@ -134,7 +147,10 @@ static PyObject *release_owner(PyObject *self, PyObject *unused)
     if (!is_its_own(self))
         return NULL;
     struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, what);
-    return arena == NULL ? NULL : answer(self, hearth_exec_release_owner(arena), what);
+    PyObject *none = arena == NULL ? NULL : answer(self, hearth_exec_release_owner(arena), what);
+    if (none != NULL)
+        execution_arena_of(self)->thread = 0;
+    return none;
 }
 
 static PyObject *close_arena(PyObject *self, PyObject *unused)
@@ -213,8 +229,10 @@ static int set_retention_limit(PyObject *self, PyObject *value, void *unused)
     struct hearth_exec *arena = hearthpy_execution_enter(hearthpy_state_of(self), self, limit_name);
     if (arena == NULL)
         return -1;
-    Py_BEGIN_ALLOW_THREADS status = hearth_exec_set_retention_cap(arena, bytes);
-    Py_END_ALLOW_THREADS PyObject *none = answer(self, status, limit_name);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_exec_set_retention_cap(arena, bytes);
+    Py_END_ALLOW_THREADS
+    PyObject *none = answer(self, status, limit_name);
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }

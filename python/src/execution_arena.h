@@ -9,7 +9,8 @@ struct execution_arena {
     PyObject_HEAD PyObject *weak_references;
     struct hearth_exec *arena; /* its own; NULL when it was detached, and for one of a service */
     struct hearth_service *service; /* a reference; NULL: the arena is its own */
-    uint64_t thread;                /* of a service: whose arena it is */
+    /* Of a service: whose arena it is. Else the thread that is known to own it; 0: ask the library. */
+    uint64_t thread;
     size_t pins;
     bool closed;
 };
@@ -28,8 +29,10 @@ struct hearth_exec *hearthpy_execution_resolve(const struct hearthpy_state *stat
                                                const struct execution_arena *self,
                                                const char *what);
 /* As hearthpy_execution_pin(). */
-struct hearth_exec *hearthpy_execution_enter(const struct hearthpy_state *state, PyObject *self,
+struct hearth_exec *hearthpy_execution_enter(const struct hearthpy_state *state, PyObject *object,
                                              const char *what);
+/* A call of the owner's was answered OK, so this thread owns it. */
+void hearthpy_execution_owned(struct execution_arena *self);
 /* Detach it if it is time. */
 void hearthpy_execution_settle(struct execution_arena *self);
 

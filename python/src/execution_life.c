@@ -23,7 +23,8 @@ static PyObject *make(PyTypeObject *type, struct hearth_exec *arena)
 
 static void detach(struct hearth_exec *arena)
 {
-    Py_BEGIN_ALLOW_THREADS(void) hearth_exec_detach(arena, NULL);
+    Py_BEGIN_ALLOW_THREADS(void)
+    hearth_exec_detach(arena, NULL);
     Py_END_ALLOW_THREADS
 }
 
@@ -43,13 +44,17 @@ PyObject *hearthpy_execution_new(PyTypeObject *type, PyObject *args, PyObject *k
         hearthpy_store(state, store, &options.store) != 0 ||
         hearthpy_backing(state, backing, NULL, &options.backing) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_exec_create(&options, &arena);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_exec_create(&options, &arena);
     hearth_backing_unref(options.backing);
-    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status,
-                                                                        "ExecutionArena");
+    Py_END_ALLOW_THREADS
+    if (status != HEARTH_OK)
+        return hearthpy_raise(state, status, "ExecutionArena");
     PyObject *self = make(type, arena);
     if (self == NULL)
         detach(arena);
+    else
+        hearthpy_execution_owned(execution_arena_of(self));
     return self;
 }
 
@@ -87,7 +92,8 @@ void hearthpy_execution_dealloc(PyObject *object)
     self->closed = true;
     hearthpy_execution_settle(self);
     if (self->service != NULL) {
-        Py_BEGIN_ALLOW_THREADS hearth_service_unref(self->service);
+        Py_BEGIN_ALLOW_THREADS
+        hearth_service_unref(self->service);
         Py_END_ALLOW_THREADS
     }
     hearthpy_object_free(object);
@@ -114,13 +120,32 @@ struct hearth_exec *hearthpy_execution_resolve(const struct hearthpy_state *stat
     return NULL;
 }
 
-struct hearth_exec *hearthpy_execution_enter(const struct hearthpy_state *state, PyObject *self,
+/* Known without a call that libhearth would count, and tell as a misuse. */
+static bool is_another_threads(const struct execution_arena *self)
+{
+    return self->service == NULL && self->thread != 0 &&
+           self->thread != hearth_service_waiter(NULL);
+}
+
+struct hearth_exec *hearthpy_execution_enter(const struct hearthpy_state *state, PyObject *object,
                                              const char *what)
 {
-    struct hearth_exec *arena = hearthpy_execution_resolve(state, execution_arena_of(self), what);
-    if (arena != NULL)
-        execution_arena_of(self)->pins++;
+    struct execution_arena *self = execution_arena_of(object);
+    struct hearth_exec *arena = hearthpy_execution_resolve(state, self, what);
+    if (arena == NULL)
+        return NULL;
+    if (is_another_threads(self)) {
+        (void)hearthpy_raise(state, HEARTH_NOT_OWNER, what);
+        return NULL;
+    }
+    self->pins++;
     return arena;
+}
+
+void hearthpy_execution_owned(struct execution_arena *self)
+{
+    if (self->service == NULL)
+        self->thread = hearth_service_waiter(NULL);
 }
 
 void hearthpy_execution_unpin(PyObject *object)

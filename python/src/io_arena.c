@@ -4,9 +4,6 @@
 
 #include <structmember.h>
 
-/* A request that waits looks for signals this often, and takes its place in the queue anew. */
-#define SIGNALS_NS 500000000u
-
 struct io_arena {
     PyObject_HEAD PyObject *weak_references;
     struct hearth_io *io;
@@ -34,8 +31,11 @@ static PyObject *make(PyTypeObject *type, struct hearth_io *io, struct hearth_se
 static void unref(struct hearth_io *io, struct hearth_service *service)
 {
     /* The last reference may wait for a grace period. */
-    Py_BEGIN_ALLOW_THREADS if (service != NULL) hearth_service_unref(service);
-    else hearth_io_unref(io);
+    Py_BEGIN_ALLOW_THREADS
+    if (service != NULL)
+        hearth_service_unref(service);
+    else
+        hearth_io_unref(io);
     Py_END_ALLOW_THREADS
 }
 
@@ -56,9 +56,12 @@ static PyObject *new_arena(PyTypeObject *type, PyObject *args, PyObject *keyword
         hearthpy_reuse_ratio(state, ratio, &options.reuse_ratio) != 0 ||
         hearthpy_backing(state, backing, NULL, &options.backing) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_io_create(&options, &io);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_io_create(&options, &io);
     hearth_backing_unref(options.backing);
-    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status, "IOArena");
+    Py_END_ALLOW_THREADS
+    if (status != HEARTH_OK)
+        return hearthpy_raise(state, status, "IOArena");
     PyObject *self = make(type, io, NULL);
     if (self == NULL)
         unref(io, NULL);
@@ -100,34 +103,6 @@ struct hearth_io *hearthpy_io_get(const struct hearthpy_state *state, PyObject *
 
 /* Leasing. */
 
-/* Until a deadline, without the GIL. A signal's exception ends it with *raised. */
-static enum hearth_status wait_for_lease(struct hearth_io *io, struct hearthpy_asked *asked,
-                                         struct hearth_lease *lease, bool *raised)
-{
-    for (;;) {
-        enum hearth_status status;
-        uint64_t now = hearthpy_now_ns();
-        uint64_t slice = now + SIGNALS_NS < asked->deadline ? now + SIGNALS_NS : asked->deadline;
-        asked->request.deadline_ns = slice;
-        Py_BEGIN_ALLOW_THREADS status = hearth_io_lease_ex(io, &asked->request, lease);
-        Py_END_ALLOW_THREADS *raised = status != HEARTH_OK && PyErr_CheckSignals() != 0;
-        /* TIMEOUT before its time: nothing there is to wait for, or the wait was cancelled. */
-        if (*raised || status != HEARTH_TIMEOUT || slice == asked->deadline ||
-            hearthpy_now_ns() < slice)
-            return status;
-    }
-}
-
-static enum hearth_status lease_now(struct hearth_io *io, const struct hearthpy_asked *asked,
-                                    struct hearth_lease *lease)
-{
-    enum hearth_status status;
-    if (asked->request.zero == 0 || asked->request.size < HEARTHPY_ZERO_ALONE)
-        return hearth_io_lease_ex(io, &asked->request, lease);
-    Py_BEGIN_ALLOW_THREADS status = hearth_io_lease_ex(io, &asked->request, lease);
-    Py_END_ALLOW_THREADS return status;
-}
-
 static PyObject *take(PyObject *self, const struct hearthpy_call *call, PyObject *const *args,
                       Py_ssize_t count, PyObject *names)
 {
@@ -137,9 +112,8 @@ static PyObject *take(PyObject *self, const struct hearthpy_call *call, PyObject
     bool raised = false;
     if (hearthpy_asked_parse(state, call, args, count, names, &asked) != 0)
         return NULL;
-    enum hearth_status status = lease_now(cast(self)->io, &asked, &lease);
-    if (status == HEARTH_NO_MEMORY && asked.waits && cast(self)->service != NULL)
-        status = wait_for_lease(cast(self)->io, &asked, &lease, &raised);
+    enum hearth_status status =
+        hearthpy_io_lease(cast(self)->io, cast(self)->service != NULL, &asked, &lease, &raised);
     if (status == HEARTH_OK)
         return hearthpy_lease_new(state, lease, &asked.layout);
     return raised ? NULL : hearthpy_raise_asked(state, status, call, &asked);
@@ -171,10 +145,11 @@ static PyObject *trim(PyObject *self, PyObject *unused)
     size_t released = 0;
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS status = hearth_io_trim(cast(self)->io, &released);
-    Py_END_ALLOW_THREADS return status == HEARTH_OK
-        ? PyLong_FromSize_t(released)
-        : hearthpy_raise(hearthpy_state_of(self), status, "IOArena.trim");
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_io_trim(cast(self)->io, &released);
+    Py_END_ALLOW_THREADS
+    return status == HEARTH_OK ? PyLong_FromSize_t(released)
+                               : hearthpy_raise(hearthpy_state_of(self), status, "IOArena.trim");
 }
 
 static PyObject *reset_peak(PyObject *self, PyObject *unused)
@@ -211,7 +186,8 @@ static PyObject *close_arena(PyObject *self, PyObject *unused)
         cast(self)->closed = true;
         (void)hearth_io_close(cast(self)->io);
         /* What is retained has no use any more. */
-        Py_BEGIN_ALLOW_THREADS(void) hearth_io_trim(cast(self)->io, NULL);
+        Py_BEGIN_ALLOW_THREADS(void)
+        hearth_io_trim(cast(self)->io, NULL);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
@@ -277,8 +253,11 @@ static int set_retention_limit(PyObject *self, PyObject *value, void *unused)
     if (hearthpy_cap_set(value, "retention_limit", &bytes) != 0 ||
         hearthpy_io_get(state, self) == NULL)
         return -1;
-    Py_BEGIN_ALLOW_THREADS status = hearth_io_set_retention_cap(cast(self)->io, bytes);
-    Py_END_ALLOW_THREADS if (status == HEARTH_OK) return 0;
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_io_set_retention_cap(cast(self)->io, bytes);
+    Py_END_ALLOW_THREADS
+    if (status == HEARTH_OK)
+        return 0;
     (void)hearthpy_raise(state, status, "IOArena.retention_limit");
     return -1;
 }

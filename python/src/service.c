@@ -22,7 +22,8 @@ static struct hearth_service *service_of(PyObject *self)
 
 static void unref(struct hearth_service *service)
 {
-    Py_BEGIN_ALLOW_THREADS hearth_service_unref(service);
+    Py_BEGIN_ALLOW_THREADS
+    hearth_service_unref(service);
     Py_END_ALLOW_THREADS
 }
 
@@ -36,10 +37,13 @@ static PyObject *new_service(PyTypeObject *type, PyObject *args, PyObject *keywo
     enum hearth_status status;
     if (hearthpy_service_options(state, args, keywords, &options) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_service_create(&options, &service);
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_service_create(&options, &service);
     hearth_backing_unref(options.exec_backing);
     hearth_backing_unref(options.io_backing);
-    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status, "Service");
+    Py_END_ALLOW_THREADS
+    if (status != HEARTH_OK)
+        return hearthpy_raise(state, status, "Service");
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *self = allocate(type, 0);
     if (self == NULL)
@@ -123,9 +127,11 @@ static PyObject *trim(PyObject *self, PyObject *args, PyObject *keywords)
         hearthpy_cap_set(goal_given, "goal", &goal) != 0 ||
         parse_budget(state, budget_given, &budget) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hearth_service_trim(service_of(self), goal, budget, &report);
-    Py_END_ALLOW_THREADS if (status != HEARTH_OK) return hearthpy_raise(state, status,
-                                                                        "Service.trim");
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_service_trim(service_of(self), goal, budget, &report);
+    Py_END_ALLOW_THREADS
+    if (status != HEARTH_OK)
+        return hearthpy_raise(state, status, "Service.trim");
     return hearthpy_trim_report(state, &report);
 }
 
@@ -133,8 +139,10 @@ static PyObject *tick(PyObject *self, PyObject *unused)
 {
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS status = hearth_service_tick(service_of(self));
-    Py_END_ALLOW_THREADS return answer(self, status, "Service.tick");
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_service_tick(service_of(self));
+    Py_END_ALLOW_THREADS
+    return answer(self, status, "Service.tick");
 }
 
 static PyObject *end_run(PyObject *self, PyObject *unused)
@@ -151,8 +159,10 @@ static PyObject *detach(PyObject *self, PyObject *unused)
         return hearthpy_fail(hearthpy_state_of(self), HEARTH_BUSY,
                              "Service.detach: this thread is inside of a run, whose arenas it "
                              "needs; detach it when run() has returned");
-    Py_BEGIN_ALLOW_THREADS status = hearth_service_detach(service_of(self));
-    Py_END_ALLOW_THREADS return answer(self, status, "Service.detach");
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_service_detach(service_of(self));
+    Py_END_ALLOW_THREADS
+    return answer(self, status, "Service.detach");
 }
 
 static PyObject *stats(PyObject *self, PyObject *unused)
@@ -165,11 +175,13 @@ static PyObject *close_service(PyObject *self, PyObject *unused)
 {
     enum hearth_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS status = hearth_service_close(service_of(self));
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_service_close(service_of(self));
     /* What is retained has no use any more. */
     if (status == HEARTH_OK)
         (void)hearth_service_trim(service_of(self), HEARTH_UNBOUNDED, 0, NULL);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyObject *enter(PyObject *self, PyObject *unused)
@@ -222,8 +234,11 @@ static int set_ceiling(PyObject *self, PyObject *value, void *unused)
     if (hearthpy_cap_set(value, "ceiling", &bytes) != 0 ||
         hearthpy_service_get(state, self) == NULL)
         return -1;
-    Py_BEGIN_ALLOW_THREADS status = hearth_service_set_ceiling(service, bytes);
-    Py_END_ALLOW_THREADS if (status == HEARTH_OK) return 0;
+    Py_BEGIN_ALLOW_THREADS
+    status = hearth_service_set_ceiling(service, bytes);
+    Py_END_ALLOW_THREADS
+    if (status == HEARTH_OK)
+        return 0;
     (void)hearthpy_raise(state, status, "Service.ceiling");
     return -1;
 }

@@ -443,7 +443,7 @@ def test_many_arenas_leave_nothing():
 # Threads
 
 
-def test_other_threads_read_figures_alone():
+def test_other_threads_read_figures_alone(capfd):
     arena = hearth.ExecutionArena()
     kept = arena.empty(100)
     for name, call in EVERYTHING.items():
@@ -456,6 +456,7 @@ def test_other_threads_read_figures_alone():
     assert in_thread(lambda: arena.stats().live_count) == 1
     del kept
     assert all_home(arena)
+    assert capfd.readouterr().err == "" and arena.stats().misuses == 0
 
 
 def test_returns_of_other_threads_are_pending_until_the_owner_looks():

@@ -45,6 +45,14 @@ def in_thread(function):
     return answer
 
 
+def threads_are(service, count):
+    """A thread's arena is given up a moment after join(), by what runs at its very end."""
+    deadline = time.monotonic() + 20
+    while service.thread_count != count and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return service.thread_count == count
+
+
 def in_child(body):
     """Run in a forked child, which must get to its end."""
     pid = os.fork()
@@ -240,6 +248,7 @@ def test_buffers_outlive_their_thread():
 def test_the_next_thread_gets_the_warm_storage():
     service = hearth.Service()
     address = in_thread(lambda: service.execution.empty(MIB).address)
+    assert threads_are(service, 0)
     assert service.retained_bytes >= MIB
     assert in_thread(lambda: service.execution.empty(MIB).address) == address
 
@@ -255,7 +264,7 @@ def test_detach():
     other = in_thread(lambda: service.execution.empty(4096))
     memoryview(kept)[:] = b"d" * MIB
     assert mine.empty(10).nbytes == 10, "it attaches anew"
-    assert service.thread_count == 1
+    assert threads_are(service, 1)
     del kept, other
     assert all_home(service)
 
@@ -277,10 +286,7 @@ def test_thread_count():
     out.set()
     for thread in threads:
         thread.join()
-    deadline = time.monotonic() + 10
-    while service.thread_count and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert service.thread_count == 0
+    assert threads_are(service, 0)
 
 
 # Limits and figures
@@ -348,6 +354,7 @@ def test_trim():
     service.io.empty(2 * MIB)
     service.execution.empty(4 * MIB)
     in_thread(lambda: service.execution.empty(3 * MIB))
+    assert threads_are(service, 1)
     footprint = service.footprint
     report = service.trim()
     assert isinstance(report, hearth.TrimReport)
