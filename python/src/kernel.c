@@ -5,6 +5,10 @@
  * All nodes are slot-aware for the library. A C kernel that is not has its outputs brought to their places here, since
  * the library's own check comes later, and would move a value of the execution role out of the lease that Python's
  * view of it needs.
+ *
+ * The end of the interpreter. A thread that asks for the GIL then is Python's to stop, wherever it is: that can only be
+ * a daemon thread in a run, which stays in it. An executor's threads are joined before, and storage goes home without
+ * the GIL. Signals are handled where Python code runs: in kernels, and when run() returns.
  */
 #include "runtime.h"
 
@@ -114,6 +118,8 @@ static enum hearth_status place(struct hearth_context *context, size_t slot,
 static enum hearth_status run_c(const struct hearthpy_runtime *runtime,
                                 const struct hearthpy_node *node, struct hearth_context *context)
 {
+    if (node->kernel == NULL) /* its library may be gone */
+        return HEARTH_INVALID;
     enum hearth_status status = node->function(context, node->user);
     for (size_t slot = 0; slot < node->output_count && status == HEARTH_OK; slot++) {
         struct hearth_tensor *tensor = hearth_context_output(context, slot);

@@ -3,8 +3,8 @@
  * Node.put(): an output from a value that is there already.
  *
  * A lease of the arena that the plan wants becomes the value as it is. For a declared output that would give two
- * owners one writable array where the lease is an input's or another output's: these are copied. An intermediate is
- * read-only for all who see it, so an input that is one can be passed on.
+ * owners one writable array where the lease is an input's or another output's, and make writable what is read-only:
+ * these are copied. An intermediate is read-only for all who see it, so an input that is one can be passed on.
  */
 #include "runtime.h"
 
@@ -58,7 +58,7 @@ static bool may_pass(const struct hearthpy_node_view *self, size_t slot,
     if (hearth_plan_role(self->node->plan->plan, self->node->index, slot) == HEARTH_ROLE_IO)
         return hearth_buf_owner(hearth_lease_buf(*lease)) ==
                    hearth_io_allocator(self->runtime->io) &&
-               !is_shared(self, slot, source->data);
+               !layout.readonly && !source->layout.readonly && !is_shared(self, slot, source->data);
     return hearth_buf_of(source->data, &buf) == HEARTH_OK &&
            hearth_exec_of(hearth_buf_owner(buf)) != NULL;
 }

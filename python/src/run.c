@@ -123,11 +123,12 @@ static void end(struct hearthpy_runtime *self)
     PyErr_Fetch(&type, &value, &traceback);
     (void)hearth_context_clear(self->context);
     hearthpy_feeds_close(self);
-    hearthpy_call_dropped(self);
     hearthpy_runtime_unpin(self);
     Py_CLEAR(self->executor);
     Py_CLEAR(self->error);
+    /* Last: what went before may have dropped tasks, and from here on they are not kept. */
     self->running = false;
+    hearthpy_call_dropped(self);
     PyErr_Restore(type, value, traceback);
 }
 

@@ -210,6 +210,7 @@ static void dealloc(PyObject *object)
 {
     struct hearthpy_runtime *self = self_of(object);
     PyObject_GC_UnTrack(object);
+    hearthpy_call_dropped(self);
     /* Neither is busy: a run, and a task that an executor has, hold the object. */
     (void)hearth_context_destroy(self->context);
     (void)hearth_session_destroy(self->session);

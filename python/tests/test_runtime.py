@@ -4,6 +4,7 @@
 import array
 import ctypes
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -316,6 +317,44 @@ def test_put_of_a_lease_of_the_right_arena_is_no_copy(service):
     assert address(result) != seen[-1] and np.array_equal(result, X)
     assert runtime.last_run.copied_bytes == X.nbytes
     assert settle(other) == 0
+
+
+def test_put_of_what_is_read_only_is_a_copy(service):
+    """An output is writable, so it cannot be memory that nobody may write to."""
+    text = bytes(range(16))
+
+    def kernel(node):
+        own = service.io.empty(16)
+        own.numpy()[...] = 7
+        node.put(0, own.view(readonly=True))
+        frozen = own.numpy()
+        frozen.flags.writeable = False
+        node.put(1, frozen)
+        node.put(2, service.io.from_dlpack(np.frombuffer(text, "u1").copy()))
+
+    result = hearth.Runtime(one(kernel, ["x"], ["a", "b", "c"]), service=service).run({"x": X})
+    result["a"][...] = 1
+    result["b"][...] = 2
+    assert result["c"].tobytes() == text
+    assert set(result["a"]) == {1} and set(result["b"]) == {2}
+
+
+def test_an_execution_arena_of_another_thread():
+    made = []
+    thread = threading.Thread(target=lambda: made.append(hearth.ExecutionArena()))
+    thread.start()
+    thread.join()
+    runtime = hearth.Runtime(chain(), execution_arena=made[0], io_arena=hearth.IOArena())
+    with pytest.raises(hearth.NotOwnerError):
+        runtime.run({"x": X})
+    mine = hearth.ExecutionArena()
+    mine.release_owner()
+    runtime = hearth.Runtime(chain(), execution_arena=mine, io_arena=hearth.IOArena())
+    results = []
+    thread = threading.Thread(target=lambda: results.append(runtime.run({"x": X})["y"]))
+    thread.start()
+    thread.join()
+    assert np.array_equal(results[0], 2 * X * X)
 
 
 def test_put_of_what_is_not_all_of_a_lease(service):
