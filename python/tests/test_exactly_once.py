@@ -43,8 +43,7 @@ def test_a_thousand_random_lives(arena):
         elif action == 3 and isinstance(source, memoryview):
             exports.append(np.asarray(source))
         else:
-            exports.remove(source) if not isinstance(source, np.ndarray) else exports.pop(
-                next(i for i, e in enumerate(exports) if e is source))
+            del exports[[one is source for one in exports].index(True)]
         for one in exports:
             if isinstance(one, np.ndarray):
                 assert (one == value).all()
@@ -177,12 +176,12 @@ print("clean")
 
 
 @pytest.mark.skipif(SMOKE or bool(os.environ.get("HEARTH_CONF")), reason="all lifetime tests once more")
-@pytest.mark.parametrize("conf", ["debug:poison+quarantine+abort", "debug:guard,io_cap:0,exec_cap:0"])
+@pytest.mark.parametrize("conf", ["debug:poison+quarantine", "debug:guard,io_cap:0,exec_cap:0"])
 def test_all_lifetimes_once_more_on_poisoned_and_guarded_storage(conf):
     """With guard pages and no retention a dangling array is a crash; with poison a wrong value."""
     environment = {**os.environ, "HEARTH_CONF": conf, "HEARTH_TEST_SMOKE": "1",
                    "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not warm",
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not warm and not unmapping",
                            *[str(SOURCES / name) for name in LIFETIME]],
                           env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

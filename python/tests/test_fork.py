@@ -98,7 +98,7 @@ def test_a_child_of_a_child(arena):
     out[:] = 1
 
     def grandchild():
-        assert (out == 1).all()
+        assert (out == 2).all()
         out[:] = 3
 
     def child():
@@ -196,6 +196,6 @@ def test_arrays_are_sent_to_other_processes_by_value(io):
     with context.Pool(1) as pool:
         assert pool.apply(np.sum, (out,)) == 3000
         again = pool.apply(np.multiply, (out, 2))
-    assert (again == 6).all() and again.base is None or again.flags.owndata
+    assert (again == 6).all()
     with pytest.raises(TypeError):
         multiprocessing.reduction.ForkingPickler.dumps(io.empty(8))

@@ -411,7 +411,7 @@ def test_foreign_objects_in_the_place_of_self(arena):
         hearth.Lease.shape.__get__(arena)
 
 
-def test_arguments_of_constructors(exactly_once):
+def test_arguments_of_constructors():
     for kind, names in [(hearth.IOArena, ("capacity", "retention_limit", "live_limit", "reuse_ratio")),
                         (hearth.ExecutionArena, ("capacity", "retention_limit", "reuse_ratio")),
                         (hearth.Service, ("execution_limit", "io_limit", "ceiling", "live_limit", "reuse_ratio"))]:

@@ -514,7 +514,7 @@ def test_alignment(arena):
             arena.empty(100, alignment=alignment)
 
 
-def test_the_same_buffer_again_is_another_use(io):
+def test_the_same_warm_buffer_is_another_use(io):
     lease = io.empty(1 << 20)
     first, where = lease.generation, lease.address
     del lease

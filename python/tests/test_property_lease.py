@@ -193,7 +193,10 @@ class Lives(RuleBasedStateMachine):
     def books_agree(self):
         counts, sizes = dict.fromkeys(self.arenas, 0), dict.fromkeys(self.arenas, 0)
         for buffer in self.buffers:
-            assert buffer.watch.held == (buffer.holders > 0)
+            if buffer.holders:
+                assert buffer.watch.held
+            else:
+                assert buffer.watch.returned_to(self.arenas.get(buffer.arena))
             if buffer.holders and buffer.arena in counts:
                 counts[buffer.arena] += 1
                 sizes[buffer.arena] += buffer.size
@@ -214,7 +217,7 @@ class Lives(RuleBasedStateMachine):
                 holder.drop()
         gc.collect()
         for buffer in self.buffers:
-            assert buffer.watch.returned
+            assert buffer.watch.returned_to(self.arenas.get(buffer.arena))
         for arena in self.arenas.values():
             assert arena.live_count == 0
         assert misuses() == self.misuses
