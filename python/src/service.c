@@ -196,6 +196,27 @@ static PyObject *leave(PyObject *self, PyObject *args)
     return close_service(self, NULL);
 }
 
+/* For hearth._numpy_memory: the service itself, with a reference of the capsule's. */
+
+static const char capsule_name[] = "hearth.service";
+
+static void end_of_capsule(PyObject *capsule)
+{
+    unref(PyCapsule_GetPointer(capsule, capsule_name));
+}
+
+static PyObject *handle(PyObject *self, PyObject *unused)
+{
+    struct hearth_service *service = hearthpy_service_get(hearthpy_state_of(self), self);
+    (void)unused;
+    if (service == NULL)
+        return NULL;
+    PyObject *capsule = PyCapsule_New(service, capsule_name, end_of_capsule);
+    if (capsule != NULL)
+        hearth_service_ref(service);
+    return capsule;
+}
+
 /* Figures. They go on being told after the close: what is out is still counted. */
 
 struct figure {
@@ -290,6 +311,8 @@ static PyMethodDef methods[] = {
      PyDoc_STR(
          "close($self, /)\n--\n\nRefuse new requests, wake those that wait, and give back what "
          "is retained. What is out stays\nvalid, and is counted until it is back.")},
+    {"_handle", handle, METH_NOARGS,
+     PyDoc_STR("_handle($self, /)\n--\n\nA capsule of the service, for hearth._numpy_memory.")},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", leave, METH_VARARGS, PyDoc_STR("Closes the service.")},
     HEARTHPY_NO_REDUCE,
