@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extension module behind hearth.numpy_memory; it is there where hearth was built with NumPy's headers."""
 
 from typing import Any, Final, Optional, Tuple

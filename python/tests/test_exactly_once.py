@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import hearth
-from support import (LEGACY, PACKAGE, POISON_RETURNED, SANITIZED, SMOKE, SOURCES, VERSIONED, Consumer, Watch, address_of,
-                     in_thread, misuses, rounds, run_python, settled)
+from support import (LEGACY, PACKAGE, POISON_RETURNED, SANITIZED, SMOKE, SOURCES, VERSIONED, Consumer, Watch,
+                     address_of, in_thread, misuses, rounds, run_python, settled)
 
 LIFETIME = ["test_lifetime_views.py", "test_lifetime_dlpack.py", "test_lifetime_arena.py"]
 

@@ -41,7 +41,8 @@ HOLDERS = {
     "executor": "from concurrent.futures import ThreadPoolExecutor\n"
                 "pool = ThreadPoolExecutor(2); future = pool.submit(lambda: thing); future.result()",
     "context variable": "import contextvars\nkept = contextvars.ContextVar('kept'); kept.set(thing)",
-    "exception traceback": "def fail(it):\n    raise ValueError\ntry:\n    fail(thing)\nexcept ValueError as e:\n    kept = e",
+    "exception traceback":
+        "def fail(it):\n    raise ValueError\ntry:\n    fail(thing)\nexcept ValueError as e:\n    kept = e",
     "functools.cache": "import functools\n@functools.cache\ndef kept(): return [thing]\nkept()",
 }
 

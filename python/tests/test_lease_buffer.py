@@ -273,8 +273,9 @@ def test_element_types_of_numpy(arena, dtype):
 
 
 def test_other_names_of_element_types(arena):
-    for name, dtype in [(float, "float64"), (int, "int64"), (bool, "bool"), (complex, "complex128"), ("float", "float64"),
-                        ("half", "float16"), (np.longlong, "int64"), (np.ulonglong, "uint64"), (np.intc, "int32"),
+    for name, dtype in [(float, "float64"), (int, "int64"), (bool, "bool"), (complex, "complex128"),
+                        ("float", "float64"), ("half", "float16"), (np.longlong, "int64"),
+                        (np.ulonglong, "uint64"), (np.intc, "int32"),
                         ("float8e4m3fn", "float8_e4m3fn"), ("float8_e5m2", "float8_e5m2"), (None, "uint8")]:
         assert arena.empty(1, name).dtype == dtype
 

@@ -403,8 +403,9 @@ def test_init_twice(exactly_once):
 
 def test_foreign_objects_in_the_place_of_self(arena):
     lease = arena.empty(8)
-    for function, wrong in [(hearth.Lease.numpy, arena), (hearth.IOArena.empty, lease), (hearth.Lease.release, object()),
-                            (hearth.ExecutionArena.empty, hearth.IOArena()), (hearth.Lease.__dlpack__, arena)]:
+    for function, wrong in [(hearth.Lease.numpy, arena), (hearth.IOArena.empty, lease),
+                            (hearth.Lease.release, object()), (hearth.ExecutionArena.empty, hearth.IOArena()),
+                            (hearth.Lease.__dlpack__, arena)]:
         with pytest.raises(TypeError):
             function(wrong)
     with pytest.raises(TypeError):

@@ -14,7 +14,8 @@ STUB = ast.parse((PACKAGE / "_core.pyi").read_text())
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 FUNCTIONS = {node.name for node in STUB.body if isinstance(node, ast.FunctionDef)}
 TYPING_ONLY = {"Kernel"}
-FIGURES = {name for name, node in CLASSES.items() if any(getattr(base, "id", "") == "NamedTuple" for base in node.bases)}
+FIGURES = {name for name, node in CLASSES.items()
+           if any(getattr(base, "id", "") == "NamedTuple" for base in node.bases)}
 
 
 def public(names):

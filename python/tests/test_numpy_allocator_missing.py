@@ -31,7 +31,8 @@ sys.meta_path.insert(0, Block())
 CALLS = ["numpy_allocator()", "install_numpy()", "uninstall_numpy()", "numpy_handler()", "NumpyThread()"]
 
 
-@pytest.mark.parametrize("missing, remedy", [("numpy", "install numpy"), ("hearth._numpy_memory", "build hearth again")])
+@pytest.mark.parametrize("missing, remedy", [("numpy", "install numpy"),
+                                             ("hearth._numpy_memory", "build hearth again")])
 def test_it_is_only_missed_when_it_is_used(missing, remedy):
     done = script(BLOCK.format(name=missing) + f"""
 import hearth
