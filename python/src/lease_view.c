@@ -176,8 +176,7 @@ PyObject *hearthpy_lease_view(PyObject *object, PyObject *args, PyObject *names)
     bool readonly;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|OO$OO:view", keywords, &dtype, &shape, &from,
                                      &wanted) ||
-        hearthpy_lease_refuses(self) || hearthpy_size(from, 0, "offset", &offset) != 0 ||
-        !set_readonly(self, wanted, &readonly))
+        hearthpy_size(from, 0, "offset", &offset) != 0 || !set_readonly(self, wanted, &readonly))
         return NULL;
     if (!self->c_order)
         return hearthpy_fail(state, HEARTH_INVALID,
@@ -187,7 +186,8 @@ PyObject *hearthpy_lease_view(PyObject *object, PyObject *args, PyObject *names)
         return hearthpy_fail(state, HEARTH_INVALID,
                              "offset %zu is beyond the lease's %zu bytes: make it smaller", offset,
                              self->bytes);
-    if (set_view(self, dtype, shape, offset, &layout) != 0)
+    /* Last: what the arguments do when they are read may be a release. */
+    if (set_view(self, dtype, shape, offset, &layout) != 0 || hearthpy_lease_refuses(self))
         return NULL;
     layout.offset = self->layout.offset + offset;
     layout.readonly = readonly;
