@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run handed out outlives everything: the next run, clear(), the runtime, the plan, the service, the interpreter.
-And it goes home exactly once."""
+"""What a run handed out outlives everything: the next run, clear(), the runtime, the plan, the service, the
+interpreter. And it goes home exactly once."""
 
 import gc
 import os
