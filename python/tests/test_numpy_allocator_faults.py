@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's allocator: page faults per iteration, with it and without. Times are printed, never tested."""
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -40,7 +43,7 @@ def huge_pages():
 def timed(call):
     began = time.perf_counter()
     count = faults_of(call)
-    return count, (time.perf_counter() - began) / 14 * 1e3
+    return count, (time.perf_counter() - began) / 8 * 1e3
 
 
 def compare(name, call, *allocators):
@@ -65,28 +68,30 @@ def test_a_sum(service, operands):
     assert ours <= FEW
 
 
-def test_temporaries_that_live_together(service):
-    def six():
-        return [np.ones(MIB // 8) for _ in range(6)][0].size
-
-    default, ours = compare("6 x 1 MiB", six, hearth.numpy_allocator(service))
-    assert default >= 500
-    assert ours <= FEW
+def six():
+    return [np.ones(MIB // 8) for _ in range(6)][0].size
 
 
-def test_mixed_sizes(service):
-    sizes = [(i * 37 % 24 + 1) * MIB // 2 for i in range(24)]
+def mixed():
+    live = []
+    for i in range(24):
+        live.append(np.empty((i * 37 % 24 + 1) * MIB // 2, np.uint8))
+        live[-1].fill(1)
+        if len(live) > 8:
+            live.pop(0)
+    return len(live)
 
-    def mixed():
-        live = []
-        for size in sizes:
-            live.append(np.empty(size, np.uint8))
-            live[-1].fill(1)
-            if len(live) > 8:
-                live.pop(0)
-        return len(live)
 
-    default, ours = compare("24 mixed", mixed, hearth.numpy_allocator(service))
+@pytest.mark.parametrize("loop", [six, mixed])
+def test_temporaries_that_live_together(service, loop):
+    # By default in an interpreter of its own: the C heap keeps more of its top once it has freed large blocks.
+    text = f"import numpy_support, {__name__} as tests; print(numpy_support.faults_of(tests.{loop.__name__}))"
+    done = subprocess.run([sys.executable, "-c", text], cwd=os.path.dirname(os.path.abspath(__file__)),
+                          capture_output=True, text=True, timeout=240, check=True)
+    default = float(done.stdout)
+    with hearth.numpy_allocator(service):
+        ours = faults_of(loop)
+    print(loop.__name__, default, ours)
     assert default >= 500
     assert ours <= FEW
 
