@@ -181,7 +181,7 @@ def test_calloc_that_overflows(raw, allocator, count, each):
 # Resizing
 
 
-SIZES = [1000, THRESHOLD - 8, THRESHOLD, 300_000, MIB, 5 * MIB + 3, 40 * MIB]
+SIZES = [1000, THRESHOLD - 8, THRESHOLD, 300_000, MIB, 5 * MIB + 3, 33 * MIB]
 
 
 @pytest.mark.parametrize("before", SIZES)
