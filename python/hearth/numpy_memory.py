@@ -151,8 +151,8 @@ class NumpyAllocator:
             raise ValueError(f"zeros={zeros!r} is no policy: use 'lazy' or 'warm'")
         self._service = default_service() if service is None else service
         self._zeros = zeros
-        self._threshold = memory.THRESHOLD if threshold is None else threshold
-        self._lazy_threshold = memory.LAZY_THRESHOLD if lazy_threshold is None else lazy_threshold
+        self._threshold: int = memory.THRESHOLD if threshold is None else threshold
+        self._lazy_threshold: int = memory.LAZY_THRESHOLD if lazy_threshold is None else lazy_threshold
         if self._threshold < 0 or self._lazy_threshold < 0:
             raise ValueError("threshold and lazy_threshold are bytes: 0 or more")
         self._handler = memory.handler(self._service._handle(), self._threshold,

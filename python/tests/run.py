@@ -3,7 +3,7 @@
 """run.py [NEEDED_MODULE...] -- MODULE|FILE.py [ARGUMENT...]
 
 As python -m MODULE ARGUMENT..., or python FILE.py ARGUMENT..., for ctest: where a needed module is not installed it
-says so and exits with 77, which ctest shows as skipped.
+says so and exits with 77, which ctest shows as skipped. So is a run of pytest in which nothing was to be done.
 """
 
 import importlib.util
@@ -12,6 +12,7 @@ import runpy
 import sys
 
 SKIPPED = 77
+NO_TESTS = 5  # of pytest, also where a file skips itself
 
 
 def main() -> None:
@@ -30,7 +31,10 @@ def main() -> None:
     if command[0].endswith(".py"):
         runpy.run_path(command[0], run_name="__main__")
     else:
-        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            sys.exit(SKIPPED if command[0] == "pytest" and end.code == NO_TESTS else end.code)
 
 
 main()

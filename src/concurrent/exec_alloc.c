@@ -8,7 +8,6 @@
 #include "core/request.h"
 #include "core/zero.h"
 
-
 /* Inside the section: obtain with a drain before it, so that what other threads returned is reused. */
 static enum hearth_status drain_and_obtain(struct hearth_exec *arena,
                                            const struct hearth__want *want,
