@@ -189,13 +189,17 @@ static PyObject *get_last_run(PyObject *object, void *unused)
 static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     const struct hearthpy_runtime *self = self_of(object);
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->plan);
-    Py_VISIT(self->service);
-    Py_VISIT(self->execution);
-    Py_VISIT(self->io_arena);
-    Py_VISIT(self->executor);
-    Py_VISIT(self->error);
+    PyObject *const references[] = {
+        (PyObject *)Py_TYPE(object),
+        self->plan,
+        self->service,
+        self->execution,
+        self->io_arena,
+        self->executor,
+        self->error,
+    };
+    for (size_t i = 0; i < sizeof(references) / sizeof(references[0]); i++)
+        Py_VISIT(references[i]);
     return 0;
 }
 
