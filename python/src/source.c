@@ -47,10 +47,13 @@ static int layout_of_view(const struct hearthpy_state *state, const char *what,
                       view->ndim, HEARTHPY_RANK_MAX);
         return -1;
     }
-    layout->ndim = view->ndim;
-    for (int i = 0; i < view->ndim; i++) {
-        layout->shape[i] = view->shape[i];
-        layout->strides[i] = view->strides[i];
+    /* Some exporters leave out what goes without saying, though it was asked for: ctypes has no strides. */
+    Py_ssize_t packed = view->itemsize;
+    layout->ndim = view->shape == NULL && view->ndim > 1 ? 1 : view->ndim;
+    for (int i = layout->ndim - 1; i >= 0; i--) {
+        layout->shape[i] = view->shape == NULL ? view->len / view->itemsize : view->shape[i];
+        layout->strides[i] = view->strides == NULL ? packed : view->strides[i];
+        packed *= layout->shape[i];
     }
     layout->offset = 0;
     layout->readonly = view->readonly != 0;

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hearth
-from support import (LEGACY, USED, VERSIONED, Capsule, Consumer, Watch, address_of, capsule_name, capsule_new, consume,
+from support import (LEGACY, SANITIZED, USED, VERSIONED, Capsule, Consumer, Watch, address_of, capsule_name, capsule_new, consume,
                      discard, in_thread, misuses, run_python, settled)
 
 
@@ -89,6 +89,7 @@ def test_outputs_are_not_copied_and_the_session_may_die(runtime):
     assert (out == 1).all()
 
 
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer ends who reads what was returned")
 def test_an_address_that_was_bound_while_its_owner_was_dropped():
     """onnxruntime issue 21888: a raw pointer was bound, its owner dropped, the arena used the address again. Whoever
     keeps an address of ours after the lease sees poison in debug mode at once, not another's values by chance."""

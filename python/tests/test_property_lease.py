@@ -225,4 +225,4 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(max_examples=10 if SMOKE else 60, stateful_step_count=15 if SMOKE else 40,
-                              deadline=None, suppress_health_check=list(HealthCheck))
+                              deadline=None, database=None, suppress_health_check=list(HealthCheck))
