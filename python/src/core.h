@@ -83,9 +83,9 @@ PyObject *hearthpy_limit(size_t bytes);
 
 /* An element type in everybody's terms. */
 struct hearthpy_dtype {
-    enum hearth_dtype dtype;
     const char *name;   /* NumPy's, where it has one */
     const char *format; /* struct's code; NULL: the buffer protocol cannot say it */
+    enum hearth_dtype dtype;
     uint8_t dl_code, dl_bits;
     uint8_t itemsize; /* 0: smaller than a byte, which leases do not offer */
 };
@@ -149,7 +149,7 @@ PyTypeObject *hearthpy_lease_type(PyObject *module);
 unsigned long hearthpy_arena_number(const struct hearth_allocator *arena, bool fresh);
 
 /* lease_dlpack.c, dlpack_import.c */
-PyObject *hearthpy_lease_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,
+PyObject *hearthpy_lease_dlpack(PyObject *object, PyObject *const *args, Py_ssize_t count,
                                 PyObject *names);
 PyObject *hearthpy_lease_dlpack_device(PyObject *self, PyObject *unused);
 /* Lease what an object with __dlpack__ (or a capsule) describes. */

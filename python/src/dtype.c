@@ -35,26 +35,26 @@ enum dl_code {
 #endif
 
 static const struct hearthpy_dtype dtypes[] = {
-    {HEARTH_DTYPE_UINT8, "uint8", "B", DL_UINT, 8, 1},
-    {HEARTH_DTYPE_FLOAT, "float32", "f", DL_FLOAT, 32, 4},
-    {HEARTH_DTYPE_DOUBLE, "float64", "d", DL_FLOAT, 64, 8},
-    {HEARTH_DTYPE_INT8, "int8", "b", DL_INT, 8, 1},
-    {HEARTH_DTYPE_UINT16, "uint16", "H", DL_UINT, 16, 2},
-    {HEARTH_DTYPE_INT16, "int16", "h", DL_INT, 16, 2},
-    {HEARTH_DTYPE_INT32, "int32", "i", DL_INT, 32, 4},
-    {HEARTH_DTYPE_INT64, "int64", INT64_FORMAT, DL_INT, 64, 8},
-    {HEARTH_DTYPE_UINT32, "uint32", "I", DL_UINT, 32, 4},
-    {HEARTH_DTYPE_UINT64, "uint64", UINT64_FORMAT, DL_UINT, 64, 8},
-    {HEARTH_DTYPE_BOOL, "bool", "?", DL_BOOL, 8, 1},
-    {HEARTH_DTYPE_FLOAT16, "float16", "e", DL_FLOAT, 16, 2},
-    {HEARTH_DTYPE_COMPLEX64, "complex64", "Zf", DL_COMPLEX, 64, 8},
-    {HEARTH_DTYPE_COMPLEX128, "complex128", "Zd", DL_COMPLEX, 128, 16},
-    {HEARTH_DTYPE_BFLOAT16, "bfloat16", NULL, DL_BFLOAT, 16, 2},
-    {HEARTH_DTYPE_FLOAT8E4M3FN, "float8_e4m3fn", NULL, DL_FLOAT8_E4M3FN, 8, 1},
-    {HEARTH_DTYPE_FLOAT8E4M3FNUZ, "float8_e4m3fnuz", NULL, DL_FLOAT8_E4M3FNUZ, 8, 1},
-    {HEARTH_DTYPE_FLOAT8E5M2, "float8_e5m2", NULL, DL_FLOAT8_E5M2, 8, 1},
-    {HEARTH_DTYPE_FLOAT8E5M2FNUZ, "float8_e5m2fnuz", NULL, DL_FLOAT8_E5M2FNUZ, 8, 1},
-    {HEARTH_DTYPE_FLOAT8E8M0, "float8_e8m0fnu", NULL, DL_FLOAT8_E8M0FNU, 8, 1},
+    {"uint8", "B", HEARTH_DTYPE_UINT8, DL_UINT, 8, 1},
+    {"float32", "f", HEARTH_DTYPE_FLOAT, DL_FLOAT, 32, 4},
+    {"float64", "d", HEARTH_DTYPE_DOUBLE, DL_FLOAT, 64, 8},
+    {"int8", "b", HEARTH_DTYPE_INT8, DL_INT, 8, 1},
+    {"uint16", "H", HEARTH_DTYPE_UINT16, DL_UINT, 16, 2},
+    {"int16", "h", HEARTH_DTYPE_INT16, DL_INT, 16, 2},
+    {"int32", "i", HEARTH_DTYPE_INT32, DL_INT, 32, 4},
+    {"int64", INT64_FORMAT, HEARTH_DTYPE_INT64, DL_INT, 64, 8},
+    {"uint32", "I", HEARTH_DTYPE_UINT32, DL_UINT, 32, 4},
+    {"uint64", UINT64_FORMAT, HEARTH_DTYPE_UINT64, DL_UINT, 64, 8},
+    {"bool", "?", HEARTH_DTYPE_BOOL, DL_BOOL, 8, 1},
+    {"float16", "e", HEARTH_DTYPE_FLOAT16, DL_FLOAT, 16, 2},
+    {"complex64", "Zf", HEARTH_DTYPE_COMPLEX64, DL_COMPLEX, 64, 8},
+    {"complex128", "Zd", HEARTH_DTYPE_COMPLEX128, DL_COMPLEX, 128, 16},
+    {"bfloat16", NULL, HEARTH_DTYPE_BFLOAT16, DL_BFLOAT, 16, 2},
+    {"float8_e4m3fn", NULL, HEARTH_DTYPE_FLOAT8E4M3FN, DL_FLOAT8_E4M3FN, 8, 1},
+    {"float8_e4m3fnuz", NULL, HEARTH_DTYPE_FLOAT8E4M3FNUZ, DL_FLOAT8_E4M3FNUZ, 8, 1},
+    {"float8_e5m2", NULL, HEARTH_DTYPE_FLOAT8E5M2, DL_FLOAT8_E5M2, 8, 1},
+    {"float8_e5m2fnuz", NULL, HEARTH_DTYPE_FLOAT8E5M2FNUZ, DL_FLOAT8_E5M2FNUZ, 8, 1},
+    {"float8_e8m0fnu", NULL, HEARTH_DTYPE_FLOAT8E8M0, DL_FLOAT8_E8M0FNU, 8, 1},
 };
 
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
@@ -112,7 +112,9 @@ const struct hearthpy_dtype *hearthpy_dtype_of_format(const char *format)
     } order = {1};
     if (format == NULL)
         return hearthpy_dtype_of(HEARTH_DTYPE_UINT8);
-    char prefix = strchr("@=<>!", *format) != NULL && *format != '\0' ? *format++ : '@';
+    char prefix = '@';
+    if (*format != '\0' && strchr("@=<>!", *format) != NULL)
+        prefix = *format++;
     bool little = order.first == 1;
     bool swapped = little ? prefix == '>' || prefix == '!' : prefix == '<';
     const struct hearthpy_dtype *found = NULL;

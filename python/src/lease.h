@@ -39,17 +39,17 @@ bool hearthpy_lease_refuses(struct hearthpy_lease *self);
 PyObject *hearthpy_lease_share(struct hearthpy_lease *self, const struct hearthpy_layout *layout);
 
 /* lease_view.c: methods that give arrays, bytes, other leases. */
-PyObject *hearthpy_lease_numpy(PyObject *self, PyObject *args, PyObject *names);
-PyObject *hearthpy_lease_array(PyObject *self, PyObject *args, PyObject *names);
-PyObject *hearthpy_lease_view(PyObject *self, PyObject *args, PyObject *names);
-PyObject *hearthpy_lease_tobytes(PyObject *self, PyObject *unused);
+PyObject *hearthpy_lease_numpy(PyObject *object, PyObject *args, PyObject *names);
+PyObject *hearthpy_lease_array(PyObject *object, PyObject *args, PyObject *names);
+PyObject *hearthpy_lease_view(PyObject *object, PyObject *args, PyObject *names);
+PyObject *hearthpy_lease_tobytes(PyObject *object, PyObject *unused);
 
 /* lease_buffer.c */
-int hearthpy_lease_get_buffer(PyObject *self, Py_buffer *view, int flags);
-void hearthpy_lease_release_buffer(PyObject *self, Py_buffer *view);
-PyObject *hearthpy_lease_buffer(PyObject *self, PyObject *flags);
+int hearthpy_lease_get_buffer(PyObject *object, Py_buffer *view, int flags);
+void hearthpy_lease_release_buffer(PyObject *object, Py_buffer *view);
+PyObject *hearthpy_lease_buffer(PyObject *object, PyObject *request);
 
 /* lease_origin.c: the kind and number of the arena that a lease is from. */
-PyObject *hearthpy_lease_arena(PyObject *self, void *unused);
+PyObject *hearthpy_lease_arena(PyObject *object, void *unused);
 
 #endif

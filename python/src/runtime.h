@@ -168,7 +168,7 @@ void hearthpy_node_view_end(PyObject *view);
 bool hearthpy_node_view_check(struct hearthpy_node_view *self);
 /* The output slot of an argument; NULL when there is none or it is not used: an exception is set then. */
 PyObject *hearthpy_node_view_slot(struct hearthpy_node_view *self, Py_ssize_t slot);
-PyObject *hearthpy_node_view_put(PyObject *self, PyObject *args, PyObject *names);
+PyObject *hearthpy_node_view_put(PyObject *object, PyObject *args, PyObject *keywords);
 
 /* plan.c, plan_build.c */
 
@@ -182,7 +182,7 @@ void hearthpy_runtime_unpin(struct hearthpy_runtime *self);
 
 /* run.c, executor.c */
 
-PyObject *hearthpy_runtime_run(PyObject *self, PyObject *args, PyObject *names);
+PyObject *hearthpy_runtime_run(PyObject *object, PyObject *args, PyObject *keywords);
 /* An executor of C for one of Python's. */
 int hearthpy_executor_of(const struct hearthpy_state *state, PyObject *executor, long threads,
                          struct hearth_executor *made);
