@@ -112,9 +112,11 @@ const struct hearthpy_dtype *hearthpy_dtype_of_format(const char *format)
     } order = {1};
     if (format == NULL)
         return hearthpy_dtype_of(HEARTH_DTYPE_UINT8);
-    const char *prefix = strchr("@=<>!", format[0]) != NULL && format[0] != '\0' ? format++ : "@";
+    char prefix = '@';
+    if (*format != '\0' && strchr("@=<>!", *format) != NULL)
+        prefix = *format++;
     bool little = order.first == 1;
-    bool swapped = little ? *prefix == '>' || *prefix == '!' : *prefix == '<';
+    bool swapped = little ? prefix == '>' || prefix == '!' : prefix == '<';
     const struct hearthpy_dtype *found = NULL;
     if (format[0] != '\0' && format[1] == '\0') {
         const char *at = strchr(integers, format[0]);

@@ -61,7 +61,7 @@ static int execute(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     PyObject **references = PyModule_GetState(module);
-    for (size_t i = 0; i < sizeof(struct hearthpy_state) / sizeof *references; i++)
+    for (size_t i = 0; i < sizeof(struct hearthpy_state) / sizeof(void *); i++)
         Py_VISIT(references[i]);
     return 0;
 }
@@ -69,7 +69,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 static int clear(PyObject *module)
 {
     PyObject **references = PyModule_GetState(module);
-    for (size_t i = 0; i < sizeof(struct hearthpy_state) / sizeof *references; i++)
+    for (size_t i = 0; i < sizeof(struct hearthpy_state) / sizeof(void *); i++)
         Py_CLEAR(references[i]);
     return 0;
 }
