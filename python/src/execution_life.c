@@ -51,10 +51,12 @@ PyObject *hearthpy_execution_new(PyTypeObject *type, PyObject *args, PyObject *k
     if (status != HEARTH_OK)
         return hearthpy_raise(state, status, "ExecutionArena");
     PyObject *self = make(type, arena);
-    if (self == NULL)
+    if (self == NULL) {
         detach(arena);
-    else
-        hearthpy_execution_owned(execution_arena_of(self));
+        return NULL;
+    }
+    hearthpy_execution_owned(execution_arena_of(self));
+    (void)hearthpy_arena_number(hearth_exec_allocator(arena), true);
     return self;
 }
 

@@ -65,6 +65,8 @@ static PyObject *new_arena(PyTypeObject *type, PyObject *args, PyObject *keyword
     PyObject *self = make(type, io, NULL);
     if (self == NULL)
         unref(io, NULL);
+    else
+        (void)hearthpy_arena_number(hearth_io_allocator(io), true);
     return self;
 }
 

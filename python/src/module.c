@@ -79,8 +79,13 @@ static void free_module(void *module)
     (void)clear(module);
 }
 
+/* Of Python 3.12, which the headers of 3.11 do not have: every interpreter may have a GIL of its own. It may: all that
+ * is Python's is in the state, and what the files keep beside it is atomic. */
+enum { SLOT_MULTIPLE_INTERPRETERS = 3, PER_INTERPRETER_GIL = 2, PYTHON_3_12 = 0x030c0000 };
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)execute},
+    {0, NULL}, /* where Python knows it: the above */
     {0, NULL},
 };
 
@@ -99,5 +104,7 @@ static PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
+    if (Py_Version >= PYTHON_3_12)
+        slots[1] = (PyModuleDef_Slot){SLOT_MULTIPLE_INTERPRETERS, (void *)PER_INTERPRETER_GIL};
     return PyModuleDef_Init(&definition);
 }

@@ -46,10 +46,12 @@ static PyObject *new_service(PyTypeObject *type, PyObject *args, PyObject *keywo
         return hearthpy_raise(state, status, "Service");
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *self = allocate(type, 0);
-    if (self == NULL)
+    if (self == NULL) {
         unref(service);
-    else
-        cast(self)->service = service;
+        return NULL;
+    }
+    cast(self)->service = service;
+    (void)hearthpy_arena_number(hearth_io_allocator(hearth_service_io(service)), true);
     return self;
 }
 
