@@ -182,8 +182,8 @@ def test_all_lifetimes_once_more_on_poisoned_and_guarded_storage(conf):
     """With guard pages and no retention a dangling array is a crash; with poison a wrong value."""
     environment = {**os.environ, "HEARTH_CONF": conf, "HEARTH_TEST_SMOKE": "1",
                    "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not warm and not unmapping",
-                           *[str(SOURCES / name) for name in LIFETIME]],
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                           "-k", "not warm and not unmapping", *[str(SOURCES / name) for name in LIFETIME]],
                           env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hearth
-from support import (LEGACY, SANITIZED, USED, VERSIONED, Capsule, Consumer, Watch, address_of, capsule_name, capsule_new, consume,
-                     discard, in_thread, misuses, run_python, settled)
+from support import (LEGACY, SANITIZED, USED, VERSIONED, Capsule, Consumer, Watch, address_of, capsule_name,
+                     capsule_new, consume, discard, in_thread, misuses, run_python, settled)
 
 
 def graph(*nodes, inputs=("x",), outputs=("y",)):
@@ -51,8 +51,8 @@ def test_outputs_over_tensors_that_own_nothing(service, leases):
     def give_constant(node):
         node.put(0, constant)
 
-    plan = graph((pass_on, ["x"], ["y"]), (give_constant, ["x"], ["c"]), (double, ["x"], ["t"]), (pass_on, ["t"], ["z"]),
-                 outputs=["y", "c", "z", "x"])
+    plan = graph((pass_on, ["x"], ["y"]), (give_constant, ["x"], ["c"]), (double, ["x"], ["t"]),
+                 (pass_on, ["t"], ["z"]), outputs=["y", "c", "z", "x"])
     runtime = hearth.Runtime(plan, service=service)
     feed = ones(value=3)
     results = runtime.run({"x": feed}, leases=leases)
@@ -190,7 +190,7 @@ print("clean")
 
 
 def test_deleters_assume_nothing_about_thread_or_interpreter(native_path):
-    """dlpack issues 103 and 129, pull request 140: who holds the GIL, and is there an interpreter? Any thread, any time:
+    """dlpack issues 103 and 129, pull request 140: who holds the GIL, is there an interpreter? Any thread, any time:
     half of the tensors go on a native thread, half after the interpreter's end."""
     from test_finalization import observed
     done = run_python("""
@@ -406,7 +406,8 @@ def test_exports_are_counted_by_us(arena):
 def test_no_export_is_a_silent_copy(arena):
     """pybind11 issues 323, 1042 and 4946: an array without a base is a copy, and nobody notices."""
     lease = arena.zeros((3, 4), "int32")
-    exports = [lease.numpy(), lease.numpy(readonly=True), np.asarray(lease), np.from_dlpack(lease), np.array(lease, copy=False),
+    exports = [lease.numpy(), lease.numpy(readonly=True), np.asarray(lease), np.from_dlpack(lease),
+               np.array(lease, copy=False),
                np.frombuffer(lease, "int32"), np.ndarray((3, 4), "int32", lease), lease.view().numpy(),
                np.asarray(memoryview(lease)), np.asanyarray(lease), np.ascontiguousarray(lease)]
     lease.numpy()[0, 0] = 77
@@ -470,7 +471,7 @@ def test_sizes_at_the_return_do_not_matter(arena):
 
 
 def test_large_temporaries_do_not_fault_again(arena):
-    """numpy issues 8783, 11957 and 11919: each large temporary faults its pages in once more. The second one does not."""
+    """numpy issues 8783, 11957 and 11919: each large temporary faults its pages in again. The second one does not."""
     def fill():
         out = arena.empty(64 << 20).numpy()
         out[::4096] = 1
@@ -615,7 +616,7 @@ def test_an_output_pins_nothing_but_itself(exactly_once):
 
 
 def test_who_holds_what_can_be_seen(arena):
-    """Weak point 6: no way to see who holds what. A lease names its arena, size, generation and exports; arenas count."""
+    """Weak point 6: no way to see who holds what. A lease names its arena, size, generation, exports; arenas count."""
     lease = arena.empty((3, 5), "float32")
     views = [memoryview(lease), lease.numpy()]
     assert lease.arena in repr(lease) and "60" in repr(lease)
