@@ -209,7 +209,7 @@ static enum hearth_status builder_add(struct hearthpy_plan *self, struct hearthp
 static int add_node(const struct hearthpy_state *state, struct hearthpy_plan *self,
                     struct hearthpy_node *node)
 {
-    struct hearthpy_node **nodes = realloc(self->nodes, (self->count + 1) * sizeof(*nodes));
+    struct hearthpy_node **nodes = realloc(self->nodes, (self->count + 1) * sizeof(void *));
     if (nodes == NULL) {
         PyErr_NoMemory();
         return -1;
