@@ -122,7 +122,7 @@ const struct hearthpy_dtype *hearthpy_dtype_of_format(const char *format)
         const char *at = strchr(integers, format[0]);
         if (at != NULL) {
             size_t size = native[at - integers];
-            if (*prefix != '@' && (format[0] == 'l' || format[0] == 'L'))
+            if (prefix != '@' && (format[0] == 'l' || format[0] == 'L'))
                 size = 4; /* "standard" sizes */
             found = integer_of_size((at - integers) % 2 == 0, size);
         } else if (format[0] == 'c') {
