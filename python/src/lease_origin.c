@@ -19,12 +19,14 @@ static _Atomic(struct hearth_io *) private_arena;
 static enum hearth_status find_arena(struct hearth_io **arena)
 {
     struct hearth_io *made = NULL, *seen = NULL;
+    /* EDGE python.private_arena, observe: the arena's members. */
     *arena = atomic_load_explicit(&private_arena, memory_order_acquire);
     if (*arena != NULL)
         return HEARTH_OK;
     enum hearth_status status = hearth_io_create(NULL, &made);
     if (status != HEARTH_OK)
         return status;
+    /* EDGE python.private_arena, publish: the arena, made. */
     if (atomic_compare_exchange_strong_explicit(&private_arena, &seen, made, memory_order_acq_rel,
                                                 memory_order_acquire)) {
         *arena = made;
@@ -100,6 +102,7 @@ static struct numbered *find_number(struct numbered *from, const struct numbered
 
 unsigned long hearthpy_arena_number(const struct hearth_allocator *arena, bool fresh)
 {
+    /* EDGE python.numbers, observe: the entries' arenas and links, which never change. */
     struct numbered *head = atomic_load_explicit(&numbers, memory_order_acquire);
     struct numbered *entry = find_number(head, NULL, arena);
     if (entry == NULL) {
@@ -114,6 +117,7 @@ unsigned long hearthpy_arena_number(const struct hearth_allocator *arena, bool f
             entry = find_number(head, looked_at, arena);
             looked_at = head;
             made->next = head;
+            /* EDGE python.numbers, publish: the entry. */
         } while (entry == NULL &&
                  !atomic_compare_exchange_weak_explicit(&numbers, &head, made, memory_order_acq_rel,
                                                         memory_order_acquire));
@@ -136,6 +140,7 @@ PyObject *hearthpy_lease_arena(PyObject *object, void *unused)
 {
     const struct hearthpy_lease *self = hearthpy_lease_of(object);
     const struct hearth_allocator *owner = hearth_buf_owner(self->lease.buf);
+    /* EDGE python.private_arena, observe: the arena's members. */
     struct hearth_io *hidden = atomic_load_explicit(&private_arena, memory_order_acquire);
     (void)unused;
     if (hidden == NULL || owner != hearth_io_allocator(hidden))

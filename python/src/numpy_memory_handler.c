@@ -66,6 +66,8 @@ static void hold(struct hearthpy_numpy_handler *self)
 
 static void let_go(struct hearthpy_numpy_handler *self, int64_t by)
 {
+    /* EDGE numpy.holders, publish: this thread's use of the handler. */
+    /* EDGE numpy.holders, observe: everybody else's, before it ends. */
     int64_t left = atomic_fetch_sub_explicit(&self->holders, by, memory_order_acq_rel) - by;
     /* Below 0: blocks of other handlers were freed through this one. Only the capsule's end may end it. */
     if (left == 0 || (left < 0 && by == CAPSULE))
