@@ -103,7 +103,8 @@ def evaluate(rules, declared, feeds):
 def test_random_graphs(library, seed):
     random = np.random.default_rng(seed)
     kept = Kept(random)
-    service = hearth.Service(age_runs=0, age_seconds=0, maintenance_thread=False)
+    store = ("lists", "spans", "plans")[seed % 3]
+    service = hearth.Service(store=store, age_runs=0, age_seconds=0, maintenance_thread=False)
     with ThreadPoolExecutor(3) as pool:
         for _ in range(6):
             plan, rules, declared = make(random, library, kept, service.io)
