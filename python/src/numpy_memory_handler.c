@@ -248,16 +248,18 @@ static void *move_from_plain(struct hearthpy_numpy_handler *self, void *ptr, siz
     return hearth_buf_data(buf);
 }
 
-/* A much smaller block of the service, so that the storage of the large one serves others. NULL: it stays. */
-static void *shrink(struct hearthpy_numpy_handler *self, struct hearth_buf *buf, size_t size)
+/* A much smaller block of the service, so that the storage of the large one serves others. false: it stays. */
+static bool shrink(struct hearthpy_numpy_handler *self, struct hearth_buf *buf, size_t size,
+                   void **at)
 {
     struct hearth_buf *to = NULL;
     if (take(self, size, 0, &to) != HEARTH_OK)
-        return NULL;
-    memcpy(hearth_buf_data(to), hearth_buf_data(buf), size);
-    give_back(self, buf);
+        return false;
+    *at = hearth_buf_data(to);
+    memcpy(*at, hearth_buf_data(buf), size);
     COUNT(self, moved, 1);
-    return hearth_buf_data(to);
+    give_back(self, buf);
+    return true;
 }
 
 static void *resize(struct hearthpy_numpy_handler *self, struct hearth_buf *buf, size_t size)
@@ -265,11 +267,9 @@ static void *resize(struct hearthpy_numpy_handler *self, struct hearth_buf *buf,
     size_t old = hearth_buf_size(buf);
     void *before = hearth_buf_data(buf);
     bool ours = hearth_buf_owner(buf) == self->allocator;
-    if (ours && size < hearth_buf_capacity(buf) / SHRINK_RATIO) {
-        void *at = shrink(self, buf, size);
-        if (at != NULL)
-            return at;
-    }
+    void *at = NULL;
+    if (ours && size < hearth_buf_capacity(buf) / SHRINK_RATIO && shrink(self, buf, size, &at))
+        return at;
     enum hearth_status status = hearth_buf_resize_keep(buf, size);
     if (status == HEARTH_CLOSED || status == HEARTH_NO_SLOT) {
         COUNT(self, fallbacks, 1);

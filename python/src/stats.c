@@ -6,6 +6,13 @@
 
 #include <string.h>
 
+static int copy_field(PyObject *dict, PyObject *fields, PyObject *self, Py_ssize_t i)
+{
+    PyObject *name = PyTuple_GetItem(fields, i);
+    PyObject *value = PyTuple_GetItem(self, i);
+    return value == NULL ? -1 : PyDict_SetItem(dict, name, value);
+}
+
 /* As typing.NamedTuple has it: a dict of the fields. */
 static PyObject *as_dict(PyObject *self, PyObject *unused)
 {
@@ -13,14 +20,11 @@ static PyObject *as_dict(PyObject *self, PyObject *unused)
     PyObject *fields = PyObject_GetAttrString((PyObject *)Py_TYPE(self), "_fields");
     PyObject *dict = fields == NULL ? NULL : PyDict_New();
     Py_ssize_t count = dict == NULL ? 0 : PyTuple_Size(fields);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *name = PyTuple_GetItem(fields, i);
-        PyObject *value = PyTuple_GetItem(self, i);
-        if (value == NULL || PyDict_SetItem(dict, name, value) != 0) {
-            Py_CLEAR(dict);
-            break;
-        }
-    }
+    bool failed = dict == NULL;
+    for (Py_ssize_t i = 0; !failed && i < count; i++)
+        failed = copy_field(dict, fields, self, i) != 0;
+    if (failed)
+        Py_CLEAR(dict);
     Py_XDECREF(fields);
     return dict;
 }
