@@ -149,12 +149,13 @@ static const struct hearthpy_dtype *of_name(const char *name)
 /* NULL without an exception when it is no string, or not in the table. */
 static const struct hearthpy_dtype *of_string(PyObject *name)
 {
-    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
     if (text == NULL) {
         PyErr_Clear();
         return NULL;
     }
-    return of_name(text);
+    return strlen(text) == (size_t)length ? of_name(text) : NULL;
 }
 
 static const struct hearthpy_dtype *unknown(PyObject *value)

@@ -31,7 +31,8 @@ def test_wrong_shapes_and_types_take_nothing(arena):
         (4, np.dtype("S3"), (TypeError, ValueError)), (4, np.dtype("M8[s]"), (TypeError, ValueError)),
         (4, np.dtype("V5"), (TypeError, ValueError)), (4, np.dtype([("a", "f4")]), (TypeError, ValueError)),
         (4, np.dtype(("f4", (2,))), (TypeError, ValueError)), (4, "float128", (TypeError, ValueError)),
-        (4, np.longdouble, (TypeError, ValueError)), (4, 7, (TypeError, ValueError)),
+        (4, np.longdouble, (TypeError, ValueError)),
+        (4, "float32\0", (TypeError, ValueError)), (4, 7, (TypeError, ValueError)),
     ]:
         with pytest.raises(error) as caught:
             arena.empty(shape, dtype)
