@@ -479,6 +479,7 @@ def test_sizes_that_numpy_frees_do_not_matter():
 # Memory that stays
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's shadow faults as well")
 def test_large_temporaries_do_not_fault_again(arena):
     """numpy issues 8783, 11957 and 11919: each large temporary faults its pages in again. The second one does not."""
     def fill():
