@@ -142,6 +142,8 @@ PyObject *hearthpy_array_of_lease(const struct hearthpy_state *state, PyObject *
 /* What a Lease object holds; good while the object lives. false with an exception set when it was released. */
 bool hearthpy_lease_get(PyObject *object, struct hearth_lease *lease,
                         struct hearthpy_layout *layout);
+/* A Lease object is a run's output from now on. Whether it was before: then it is no other one's as well. */
+bool hearthpy_lease_give(PyObject *object);
 PyTypeObject *hearthpy_lease_type(PyObject *module);
 
 /* A number for an arena, for people: the same in Lease.arena and in the arena's repr. An arena that is new (at an
