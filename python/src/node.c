@@ -106,7 +106,10 @@ static PyObject *get_inputs(PyObject *object, void *unused)
         if (value == NULL || PyTuple_SetItem(inputs, i, value) != 0)
             Py_CLEAR(inputs);
     }
+    /* A feed's own code may have asked for them meanwhile. */
+    PyObject *before = self->inputs;
     self->inputs = Py_XNewRef(inputs);
+    Py_XDECREF(before);
     return inputs;
 }
 
