@@ -49,6 +49,16 @@ def test_put_takes_arrays_of_ctypes():
     assert result.tolist() == [1, 2, 3, 4]
 
 
+def test_what_a_refused_buffer_says_is_told():
+    view = memoryview(b"abc")
+    view.release()
+    with pytest.raises(ValueError, match="released memoryview") as caught:
+        one_node(pass_on).run({"x": view})
+    assert "x" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match="released memoryview"):
+        one_node(lambda node: node.put(0, view)).run({"x": b"x"})
+
+
 # DLPack
 
 
