@@ -68,6 +68,8 @@ PyObject *hearthpy_raise(const struct hearthpy_state *state, enum hearth_status 
 /* The same class and status with a text of the caller's, which names the remedy. Returns NULL. */
 PyObject *hearthpy_fail(const struct hearthpy_state *state, enum hearth_status status,
                         const char *format, ...);
+/* What to do about it, as the end of a text: "; ...", or "". */
+const char *hearthpy_remedy(enum hearth_status status);
 int hearthpy_errors_add(PyObject *module, struct hearthpy_state *state);
 
 /* arguments.c */

@@ -137,8 +137,8 @@ static PyObject *put_source(struct hearthpy_node_view *self, size_t slot, PyObje
     Py_XDECREF(object);
     if (status == HEARTH_OK)
         Py_RETURN_NONE;
-    return hearthpy_fail(state, status, "node %R, output %R of %zu bytes: %s", self->node->name,
-                         name, source->bytes, hearth_status_text(status));
+    return hearthpy_fail(state, status, "node %R, output %R of %zu bytes: %s%s", self->node->name,
+                         name, source->bytes, hearth_status_text(status), hearthpy_remedy(status));
 }
 
 PyObject *hearthpy_node_view_put(PyObject *object, PyObject *args, PyObject *keywords)

@@ -74,8 +74,8 @@ static PyObject *export(const struct hearthpy_state *state, struct hearthpy_runt
                                     : hearth_context_export(self->context, text, &lease, &tensor);
     if (status != HEARTH_OK)
         return text == NULL ? NULL
-                            : hearthpy_fail(state, status, "output %R could not leave: %s", name,
-                                            hearth_status_text(status));
+                            : hearthpy_fail(state, status, "output %R could not leave: %s%s", name,
+                                            hearth_status_text(status), hearthpy_remedy(status));
     if (hearthpy_layout_of_tensor(&tensor, &layout) != 0) {
         (void)hearth_lease_release(lease);
         return NULL;

@@ -205,6 +205,25 @@ def test_an_allocator_says_what_it_needs(use):
         use(hearth.IOArena())
 
 
+def test_what_a_kernel_is_refused_names_the_remedy():
+    def all_of(node):
+        node.output(0, (1 << 21,), "uint8")
+
+    def close(node):
+        io.close()
+        node.put(0, b"x")
+
+    plan = hearth.Plan(["x"], ["y"])
+    plan.add(all_of, ["x"], ["y"])
+    with pytest.raises(hearth.NoMemoryError, match="'y' of 2097152 bytes.*raise the limit"):
+        hearth.Runtime(plan, service=hearth.Service(live_limit=1 << 20)).run({"x": b"x"})
+    io = hearth.IOArena()
+    plan = hearth.Plan(["x"], ["y"])
+    plan.add(close, ["x"], ["y"])
+    with pytest.raises(hearth.ClosedError, match="make a new one"):
+        hearth.Runtime(plan, execution_arena=hearth.ExecutionArena(), io_arena=io).run({"x": b"x"})
+
+
 # The process's allocator
 
 
