@@ -80,7 +80,10 @@ def _load() -> ModuleType:
 
 # The process's service and allocator
 
-_lock = threading.Lock()
+# A forked child has no thread that would give back a lock which another one held, so nobody holds it at a fork.
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _service: Optional["_core.Service"] = None
 _allocator: Optional["NumpyAllocator"] = None
 
@@ -149,6 +152,9 @@ class NumpyAllocator:
         memory = _load()
         if zeros not in ("lazy", "warm"):
             raise ValueError(f"zeros={zeros!r} is no policy: use 'lazy' or 'warm'")
+        if service is not None and not isinstance(service, _core.Service):
+            raise TypeError(f"{service!r} is no hearth.Service: give one, such as hearth.Service(), or None for the one "
+                            "of this process")
         self._service = default_service() if service is None else service
         self._zeros = zeros
         self._threshold: int = memory.THRESHOLD if threshold is None else threshold

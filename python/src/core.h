@@ -68,6 +68,8 @@ PyObject *hearthpy_raise(const struct hearthpy_state *state, enum hearth_status 
 /* The same class and status with a text of the caller's, which names the remedy. Returns NULL. */
 PyObject *hearthpy_fail(const struct hearthpy_state *state, enum hearth_status status,
                         const char *format, ...);
+/* What to do about it, as the end of a text: "; ...", or "". */
+const char *hearthpy_remedy(enum hearth_status status);
 int hearthpy_errors_add(PyObject *module, struct hearthpy_state *state);
 
 /* arguments.c */
@@ -142,6 +144,8 @@ PyObject *hearthpy_array_of_lease(const struct hearthpy_state *state, PyObject *
 /* What a Lease object holds; good while the object lives. false with an exception set when it was released. */
 bool hearthpy_lease_get(PyObject *object, struct hearth_lease *lease,
                         struct hearthpy_layout *layout);
+/* A Lease object is a run's output from now on. Whether it was before: then it is no other one's as well. */
+bool hearthpy_lease_give(PyObject *object);
 PyTypeObject *hearthpy_lease_type(PyObject *module);
 
 /* A number for an arena, for people: the same in Lease.arena and in the arena's repr. An arena that is new (at an

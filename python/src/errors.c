@@ -63,8 +63,7 @@ static enum hearthpy_error class_of(enum hearth_status status)
     return HEARTHPY_ERROR;
 }
 
-/* What to do about it. */
-static const char *remedy_of(enum hearth_status status)
+const char *hearthpy_remedy(enum hearth_status status)
 {
     switch (status) {
     case HEARTH_NO_MEMORY:
@@ -115,7 +114,7 @@ PyObject *hearthpy_raise(const struct hearthpy_state *state, enum hearth_status 
                          const char *what)
 {
     return hearthpy_fail(state, status, "%s: %s%s", what, hearth_status_text(status),
-                         remedy_of(status));
+                         hearthpy_remedy(status));
 }
 
 PyObject *hearthpy_fail(const struct hearthpy_state *state, enum hearth_status status,

@@ -250,7 +250,7 @@ static PyObject *get_closed(PyObject *self, void *unused)
 static PyObject *represent(PyObject *object)
 {
     const struct execution_arena *self = execution_arena_of(object);
-    const struct hearth_exec *arena = self->arena;
+    struct hearth_exec *arena = self->arena;
     if (self->service != NULL)
         return PyUnicode_FromFormat(
             "<hearth.ExecutionArena of a service, for %s thread%s>",
@@ -260,10 +260,11 @@ static PyObject *represent(PyObject *object)
         return PyUnicode_FromString("<hearth.ExecutionArena, closed>");
     return PyUnicode_FromFormat(
         "<hearth.ExecutionArena: %zu live of %zu bytes; %zu retained of %zu "
-        "bytes; %zu pending of %zu bytes>",
+        "bytes; %zu pending of %zu bytes; execution-%lu>",
         hearth_exec_live_count(arena), hearth_exec_live_bytes(arena),
         hearth_exec_retained_count(arena), hearth_exec_retained_bytes(arena),
-        hearth_exec_pending_count(arena), hearth_exec_pending_bytes(arena));
+        hearth_exec_pending_count(arena), hearth_exec_pending_bytes(arena),
+        hearthpy_arena_number(hearth_exec_allocator(arena), false));
 }
 
 /* Each use of Service.execution makes an object. */

@@ -149,12 +149,12 @@ static enum hearth_status submit(void *pool, void (*fn)(void *), void *arg)
 static long threads_of(PyObject *executor)
 {
     PyObject *workers = PyObject_GetAttrString(executor, "_max_workers");
-    long threads = 0;
+    long threads = -1;
     if (workers != NULL && PyLong_Check(workers))
-        threads = PyLong_AsLong(workers) + 1;
+        threads = PyLong_AsLong(workers);
     Py_XDECREF(workers);
     PyErr_Clear();
-    return threads < 0 ? 0 : threads;
+    return threads < 0 ? 0 : threads >= UINT16_MAX ? UINT16_MAX : threads + 1;
 }
 
 int hearthpy_executor_of(const struct hearthpy_state *state, PyObject *executor, long threads,

@@ -274,13 +274,14 @@ static PyObject *get_closed(PyObject *self, void *unused)
 
 static PyObject *represent(PyObject *self)
 {
-    const struct hearth_io *io = cast(self)->io;
+    struct hearth_io *io = cast(self)->io;
     return PyUnicode_FromFormat("<hearth.IOArena%s%s: %zu live of %zu bytes, %zu of them leased; "
-                                "%zu retained of %zu bytes>",
+                                "%zu retained of %zu bytes; io-%lu>",
                                 cast(self)->service == NULL ? "" : " of a service",
                                 is_closed(cast(self)) ? ", closed" : "", hearth_io_live_count(io),
                                 hearth_io_live_bytes(io), hearth_io_leased_count(io),
-                                hearth_io_retained_count(io), hearth_io_retained_bytes(io));
+                                hearth_io_retained_count(io), hearth_io_retained_bytes(io),
+                                hearthpy_arena_number(hearth_io_allocator(io), false));
 }
 
 /* A service's arena may have several objects. */

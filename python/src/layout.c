@@ -54,8 +54,13 @@ static int set_shape(const struct hearthpy_state *state, PyObject *shape,
                      struct hearthpy_layout *layout)
 {
     layout->ndim = 0;
-    if (PyIndex_Check(shape))
-        return set_dimension(state, shape, layout);
+    if (PyIndex_Check(shape)) {
+        /* An array of NumPy's looks like an integer, and is one only sometimes. */
+        int result = set_dimension(state, shape, layout);
+        if (result == 0 || !PySequence_Check(shape) || !PyErr_ExceptionMatches(PyExc_TypeError))
+            return result;
+        PyErr_Clear();
+    }
     if (!PySequence_Check(shape) || PyUnicode_Check(shape)) {
         PyErr_Format(PyExc_TypeError, "shape must be an integer or a sequence of integers, not %R",
                      (PyObject *)Py_TYPE(shape));

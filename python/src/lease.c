@@ -6,17 +6,22 @@
 
 #include <string.h>
 
+/* The last release of foreign storage calls its producer, who may run Python code. */
+static void let_go(struct hearth_lease lease)
+{
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    (void)hearth_lease_release(lease);
+    PyErr_Restore(kind, value, traceback);
+}
+
 static void dealloc(PyObject *object)
 {
     struct hearthpy_lease *self = hearthpy_lease_of(object);
     PyTypeObject *type = Py_TYPE(object);
-    PyObject *kind, *value, *traceback;
     if (self->weak_references != NULL)
         PyObject_ClearWeakRefs(object);
-    /* The last release of foreign storage calls its producer, who may run Python code. */
-    PyErr_Fetch(&kind, &value, &traceback);
-    (void)hearth_lease_release(self->lease);
-    PyErr_Restore(kind, value, traceback);
+    let_go(self->lease);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
@@ -33,7 +38,7 @@ PyObject *hearthpy_lease_new(const struct hearthpy_state *state, struct hearth_l
     PyTypeObject *type = state->lease;
     PyObject *object = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (object == NULL) {
-        (void)hearth_lease_release(lease);
+        let_go(lease);
         return NULL;
     }
     struct hearthpy_lease *self = hearthpy_lease_of(object);
@@ -53,7 +58,15 @@ PyObject *hearthpy_lease_share(struct hearthpy_lease *self, const struct hearthp
     enum hearth_status status = hearth_lease_retain(self->lease);
     if (status != HEARTH_OK)
         return hearthpy_raise(state, status, "another share of the lease");
-    return hearthpy_lease_new(state, self->lease, layout);
+    PyObject *made = hearthpy_lease_new(state, self->lease, layout);
+    if (made != NULL && atomic_load_explicit(&self->given, memory_order_relaxed))
+        (void)hearthpy_lease_give(made);
+    return made;
+}
+
+bool hearthpy_lease_give(PyObject *object)
+{
+    return atomic_exchange_explicit(&hearthpy_lease_of(object)->given, true, memory_order_relaxed);
 }
 
 bool hearthpy_lease_refuses(struct hearthpy_lease *self)

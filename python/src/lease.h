@@ -6,7 +6,7 @@
 #include "core.h"
 
 /*
- * A Lease object: one reference of a lease, and a layout. All but the last three members never change, and whoever
+ * A Lease object: one reference of a lease, and a layout. All but the last four members never change, and whoever
  * exports them holds the object, so shape and strides are handed out where they are.
  *
  * The reference is given up by tp_dealloc and nowhere else: numpy.ndarray(buffer=lease) keeps the object, but takes no
@@ -19,6 +19,7 @@ struct hearthpy_lease {
     size_t bytes; /* of all elements */
     bool c_order, f_order;
     _Atomic(bool) released;
+    _Atomic(bool) given; /* it is an output of a run */
     _Atomic(Py_ssize_t) exports;
     PyObject *weak_references;
 };

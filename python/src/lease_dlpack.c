@@ -50,8 +50,13 @@ static void capsule_dies(PyObject *capsule)
     const char *name = PyCapsule_IsValid(capsule, DL_NAME)             ? DL_NAME
                        : PyCapsule_IsValid(capsule, DL_NAME_VERSIONED) ? DL_NAME_VERSIONED
                                                                        : NULL;
-    if (name != NULL)
-        box_delete(PyCapsule_GetPointer(capsule, name));
+    if (name == NULL)
+        return;
+    /* As in the end of a Lease: a producer's deleter may be Python code. */
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    box_delete(PyCapsule_GetPointer(capsule, name));
+    PyErr_Restore(kind, value, traceback);
 }
 
 struct request {

@@ -106,7 +106,10 @@ static PyObject *get_inputs(PyObject *object, void *unused)
         if (value == NULL || PyTuple_SetItem(inputs, i, value) != 0)
             Py_CLEAR(inputs);
     }
+    /* A feed's own code may have asked for them meanwhile. */
+    PyObject *before = self->inputs;
     self->inputs = Py_XNewRef(inputs);
+    Py_XDECREF(before);
     return inputs;
 }
 
@@ -167,8 +170,8 @@ static PyObject *output(PyObject *object, PyObject *args, PyObject *keywords)
         status = hearthpy_tensor_to_lease(self->runtime->io, tensor, &lease);
     if (status == HEARTH_OK)
         return hearthpy_array_on(state, lease, &layout);
-    return hearthpy_fail(state, status, "node %R, output %R of %zu bytes: %s", self->node->name,
-                         name, bytes, hearth_status_text(status));
+    return hearthpy_fail(state, status, "node %R, output %R of %zu bytes: %s%s", self->node->name,
+                         name, bytes, hearth_status_text(status), hearthpy_remedy(status));
 }
 
 static PyObject *temporary(PyObject *object, PyObject *args, PyObject *keywords)
@@ -192,8 +195,9 @@ static PyObject *temporary(PyObject *object, PyObject *args, PyObject *keywords)
     enum hearth_status status =
         hearth_alloc(hearth_context_execution_allocator(self->context), bytes, &buf);
     if (status != HEARTH_OK)
-        return hearthpy_fail(state, status, "node %R, a workspace of %zu bytes: %s",
-                             self->node->name, bytes, hearth_status_text(status));
+        return hearthpy_fail(state, status, "node %R, a workspace of %zu bytes: %s%s",
+                             self->node->name, bytes, hearth_status_text(status),
+                             hearthpy_remedy(status));
     self->runtime->extra.temporaries++;
     PyObject *lease = hearthpy_lease_of_buf(state, buf, &layout);
     return lease == NULL ? NULL : hearthpy_array_of_lease(state, lease);

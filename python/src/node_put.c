@@ -4,7 +4,7 @@
  *
  * A lease of the arena that the plan wants becomes the value as it is. For a declared output that would give two
  * owners one writable array where the lease is an input's or another output's, and make writable what is read-only:
- * these are copied. An intermediate is read-only for all who see it, so an input that is one can be passed on.
+ * these are copied, as are leases that were an output before, of another node or of an earlier run. An intermediate is read-only for all who see it, so an input that is one can be passed on.
  */
 #include "runtime.h"
 
@@ -39,6 +39,12 @@ static bool is_shared(const struct hearthpy_node_view *self, size_t slot, const 
     return false;
 }
 
+/* Whether the bytes are what the slot has already. */
+static bool is_value(const struct hearthpy_node_view *self, size_t slot, const void *data)
+{
+    return hearth_tensor_data(hearth_context_output(self->context, slot)) == data;
+}
+
 /* Whether the source is all of a lease that may become the slot's value; *lease is that. */
 static bool may_pass(const struct hearthpy_node_view *self, size_t slot,
                      const struct hearthpy_source *source, PyObject *object,
@@ -58,7 +64,9 @@ static bool may_pass(const struct hearthpy_node_view *self, size_t slot,
     if (hearth_plan_role(self->node->plan->plan, self->node->index, slot) == HEARTH_ROLE_IO)
         return hearth_buf_owner(hearth_lease_buf(*lease)) ==
                    hearth_io_allocator(self->runtime->io) &&
-               !layout.readonly && !source->layout.readonly && !is_shared(self, slot, source->data);
+               !layout.readonly && !source->layout.readonly &&
+               !is_shared(self, slot, source->data) &&
+               (!hearthpy_lease_give(object) || is_value(self, slot, source->data));
     return hearth_buf_of(source->data, &buf) == HEARTH_OK &&
            hearth_exec_of(hearth_buf_owner(buf)) != NULL;
 }
@@ -129,8 +137,8 @@ static PyObject *put_source(struct hearthpy_node_view *self, size_t slot, PyObje
     Py_XDECREF(object);
     if (status == HEARTH_OK)
         Py_RETURN_NONE;
-    return hearthpy_fail(state, status, "node %R, output %R of %zu bytes: %s", self->node->name,
-                         name, source->bytes, hearth_status_text(status));
+    return hearthpy_fail(state, status, "node %R, output %R of %zu bytes: %s%s", self->node->name,
+                         name, source->bytes, hearth_status_text(status), hearthpy_remedy(status));
 }
 
 PyObject *hearthpy_node_view_put(PyObject *object, PyObject *args, PyObject *keywords)

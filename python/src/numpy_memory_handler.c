@@ -258,7 +258,9 @@ static bool shrink(struct hearthpy_numpy_handler *self, struct hearth_buf *buf, 
     if (take(self, size, 0, &to) != HEARTH_OK)
         return false;
     *at = hearth_buf_data(to);
-    memcpy(*at, hearth_buf_data(buf), size);
+    /* It may be larger than the content: what is large is the storage. */
+    size_t old = hearth_buf_size(buf);
+    memcpy(*at, hearth_buf_data(buf), old < size ? old : size);
     COUNT(self, moved, 1);
     give_back(self, buf);
     return true;

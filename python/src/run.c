@@ -74,13 +74,15 @@ static PyObject *export(const struct hearthpy_state *state, struct hearthpy_runt
                                     : hearth_context_export(self->context, text, &lease, &tensor);
     if (status != HEARTH_OK)
         return text == NULL ? NULL
-                            : hearthpy_fail(state, status, "output %R could not leave: %s", name,
-                                            hearth_status_text(status));
+                            : hearthpy_fail(state, status, "output %R could not leave: %s%s", name,
+                                            hearth_status_text(status), hearthpy_remedy(status));
     if (hearthpy_layout_of_tensor(&tensor, &layout) != 0) {
         (void)hearth_lease_release(lease);
         return NULL;
     }
     PyObject *object = hearthpy_lease_new(state, lease, &layout);
+    if (object != NULL)
+        (void)hearthpy_lease_give(object);
     return object == NULL || as_lease ? object : hearthpy_array_of_lease(state, object);
 }
 

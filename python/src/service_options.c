@@ -52,7 +52,7 @@ static int parse_age_seconds(const struct hearthpy_state *state, PyObject *value
 
 static int parse_flag(PyObject *value, bool otherwise, uint32_t flag, uint32_t *flags)
 {
-    int truth = value == NULL ? otherwise : PyObject_IsTrue(value);
+    int truth = !hearthpy_is_given(value) ? otherwise : PyObject_IsTrue(value);
     if (truth > 0)
         *flags |= flag;
     return truth < 0 ? -1 : 0;

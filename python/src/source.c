@@ -98,10 +98,20 @@ static int open_any(const struct hearthpy_state *state, struct hearth_io *io, co
     if (PyObject_GetBuffer(source->object, &source->view, PyBUF_RECORDS_RO) == 0)
         return layout_of_view(state, what, source);
     source->view.obj = NULL;
-    if (has_dlpack(source->object) && PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyErr_Clear(); /* types that the buffer protocol cannot name */
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        note(what);
+        return -1;
+    }
+    /* Types that the buffer protocol cannot name. The question must not meet the exception, nor lose it. */
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (has_dlpack(source->object)) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
         return open_dlpack(state, io, what, source);
     }
+    PyErr_Restore(type, value, traceback);
     note(what);
     return -1;
 }

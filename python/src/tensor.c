@@ -89,5 +89,7 @@ PyObject *hearthpy_array_on(const struct hearthpy_state *state, struct hearth_le
                             const struct hearthpy_layout *layout)
 {
     PyObject *object = hearthpy_lease_new(state, lease, layout);
+    if (object != NULL && !layout->readonly) /* what can be written to is an output */
+        (void)hearthpy_lease_give(object);
     return object == NULL ? NULL : hearthpy_array_of_lease(state, object);
 }
