@@ -81,8 +81,6 @@ static PyObject *export(const struct hearthpy_state *state, struct hearthpy_runt
         return NULL;
     }
     PyObject *object = hearthpy_lease_new(state, lease, &layout);
-    if (object != NULL)
-        (void)hearthpy_lease_give(object);
     return object == NULL || as_lease ? object : hearthpy_array_of_lease(state, object);
 }
 

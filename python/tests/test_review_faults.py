@@ -137,12 +137,20 @@ def test_a_lease_is_an_output_once(show):
         assert results[i].tolist() == [3] * 4 and not numpy.shares_memory(results[i], results[i - 1])
 
 
-def test_a_result_put_again_is_another_array():
-    results = []
-    runtime = one_node(lambda node: node.put(0, results[-1] if results else numpy.ones(3)))
-    for _ in range(3):
-        results.append(runtime.run({"x": b"x"})["y"])
-    assert len({array.ctypes.data for array in results}) == 3
+def test_a_result_is_passed_on_once():
+    results = [one_node(pass_on).run({"x": numpy.ones(3)})["y"]]
+
+    def kernel(node):
+        node.put(0, results[0])
+
+    inner = one_node(pass_on)
+    outer = hearth.Plan(["x"], ["y", "z"])
+    outer.add(lambda node: node.put(0, inner.run({"x": node.inputs[0]})["y"]), ["x"], ["y"])
+    outer.add(kernel, ["x"], ["z"])
+    runtime = hearth.Runtime(outer, service=inner.service)
+    first, second = (runtime.run({"x": numpy.ones(3)}) for _ in range(2))
+    assert runtime.last_run.payload_copies == 1  # results[0] is of another arena
+    assert len({array.ctypes.data for pair in (first, second) for array in pair.values()}) == 4
 
 
 def test_the_slot_of_a_put_may_have_the_value_already():
