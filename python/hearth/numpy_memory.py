@@ -153,7 +153,7 @@ class NumpyAllocator:
         if zeros not in ("lazy", "warm"):
             raise ValueError(f"zeros={zeros!r} is no policy: use 'lazy' or 'warm'")
         if service is not None and not isinstance(service, _core.Service):
-            raise TypeError(f"{service!r} is no hearth.Service: give one, such as hearth.Service(), or None for the one "
+            raise TypeError(f"{service!r} is no hearth.Service: give one, such as hearth.Service(), or None for that "
                             "of this process")
         self._service = default_service() if service is None else service
         self._zeros = zeros
