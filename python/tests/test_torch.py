@@ -64,7 +64,7 @@ def test_drop_in_another_thread(arena):
     held = [torch.from_dlpack(lease)]
     del lease
     in_thread(held.clear)
-    assert watch.returned
+    assert watch.returned_to(arena)
 
 
 def test_autograd_holds_it(arena):
