@@ -58,8 +58,11 @@ class BuildWithCMake(build_ext):
         if named:
             self.take(Path(named))
             return
+        # Without a name CMake takes make, which need not be there.
+        generator = ["-G", "Ninja"] if shutil.which("ninja") and "CMAKE_GENERATOR" not in os.environ else []
         with tempfile.TemporaryDirectory(prefix="hearth-wheel-") as folder:
-            self.cmake("-S", str(ROOT), "-B", folder, *(f"-D{name}={value}" for name, value in FLAGS.items()))
+            definitions = [f"-D{name}={value}" for name, value in FLAGS.items()]
+            self.cmake("-S", str(ROOT), "-B", folder, *generator, *definitions)
             self.cmake("--build", folder, "--parallel", str(os.cpu_count() or 1), "--target", "hearth_python_package")
             self.take(Path(folder))
 
