@@ -37,11 +37,6 @@ int hearthpy_size(PyObject *value, size_t none, const char *name, size_t *size)
     return result;
 }
 
-int hearthpy_size_converter(PyObject *value, void *size)
-{
-    return hearthpy_size(value, 0, "the argument", size) == 0;
-}
-
 PyObject *hearthpy_limit(size_t bytes)
 {
     if (bytes == HEARTH_UNBOUNDED)

@@ -75,9 +75,8 @@ int hearthpy_errors_add(PyObject *module, struct hearthpy_state *state);
 /* arguments.c */
 
 /* Bytes or a count that may be None. `none` is what None means. -1 with an exception set: negative, no integer or
- * too large. For PyArg's "O&" there is hearthpy_size_converter, with None meaning 0 (a default everywhere). */
+ * too large. */
 int hearthpy_size(PyObject *value, size_t none, const char *name, size_t *size);
-int hearthpy_size_converter(PyObject *value, void *size);
 /* A limit as Python sees it: None for HEARTH_UNBOUNDED. */
 PyObject *hearthpy_limit(size_t bytes);
 

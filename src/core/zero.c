@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The end of what is left to write at the front; 0: the backing gave nothing back. */
+/* How much is left to write at the front, up to what was given back, which ends at *behind; all of it where the backing
+ * gave back less than was asked. */
 static size_t discard(struct hearth_backing *backing, char *data, size_t size, size_t *behind)
 {
     const uintptr_t mask = HEARTH__ZERO_PAGE_BYTES - 1;
